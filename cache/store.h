@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The cache on disk: <root>/v1/<target>/<2 hex>/<30 hex>.ftk, with tmp/ beside the targets.
+ *
+ * No failure here is ever fatal: an unusable directory means memory only, with one sentence that
+ * says which setting, which path and why. Any thread.
+ */
+#ifndef FTJ_CACHE_STORE_H
+#define FTJ_CACHE_STORE_H
+
+#include "cache/entry.h"
+
+struct ftj_store; /* opaque: an open directory, or none */
+
+/* Always makes a store (except FTJ_E_NO_MEMORY). `dir` NULL: FTJIT_CACHE_DIR, XDG_CACHE_HOME/ftjit,
+ * HOME/.cache/ftjit. `disabled` true: no directory, and no sentence. */
+FTJ_NODISCARD ftj_status ftj_store_create(const char *dir, bool disabled, const struct ftj_log *log,
+                                          struct ftj_store **out);
+void ftj_store_destroy(struct ftj_store *store); /* NULL is fine */
+
+/* Root in use, "" when there is none. Borrowed. */
+const char *ftj_store_dir(const struct ftj_store *store);
+
+/* FTJ_OK; FTJ_E_NOT_FOUND: a miss; FTJ_E_DAMAGED: something was there and failed its checks: it has
+ * been said (one sentence naming the path) and is removed if that is possible. */
+FTJ_NODISCARD ftj_status ftj_store_get(struct ftj_store *store, const struct ftj_key *key,
+                                       struct ftj_entry *entry);
+
+/* Publish by rename. Failure leaves no temporary behind and has been said once per store. */
+FTJ_NODISCARD ftj_status ftj_store_put(struct ftj_store *store, const struct ftj_key *key,
+                                       const struct ftj_entry *entry);
+
+/* Remove an entry the driver refused. */
+void ftj_store_drop(struct ftj_store *store, const struct ftj_key *key);
+
+#endif

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT */
+/* What the caller asks of one kernel, checked: the part of a descriptor that kernels depend on. */
+#ifndef FTJ_CODEGEN_PROBLEM_H
+#define FTJ_CODEGEN_PROBLEM_H
+
+#include "base/device.h"
+#include "ftjit/attention.h"
+
+/* Kernels, as opposed to the public FTJ_OP_* bits: a decode is two of them. */
+enum ftj_kernel_op {
+    FTJ_KERNEL_STORE,
+    FTJ_KERNEL_DECODE,
+    FTJ_KERNEL_COMBINE,
+    FTJ_KERNEL_MERGE,
+    FTJ_KERNEL_GENERIC,
+};
+#define FTJ_NUM_KERNEL_OPS 5
+
+/* Needs a variant must cover. */
+enum ftj_need {
+    FTJ_NEED_BF16 = 1u << 0,
+    FTJ_NEED_FP16 = 1u << 1,
+    FTJ_NEED_FP32 = 1u << 2, /* of the rows in (store) or of Q (generic) */
+    FTJ_NEED_KV_16BIT = 1u << 3,
+    FTJ_NEED_KV_FP8 = 1u << 4,
+    FTJ_NEED_KV_NVFP4 = 1u << 5,
+    FTJ_NEED_SLOT_TABLE = 1u << 6,
+    FTJ_NEED_SOFTCAP = 1u << 7,
+};
+
+struct ftj_problem {
+    enum ftj_kernel_op op;
+    ftj_dtype dtype; /* of Q, O, a 16-bit cache; never DEFAULT */
+    ftj_dtype io_dtype; /* store: of the rows in; generic: of Q and O; else dtype */
+    ftj_kv_format k_format;
+    ftj_kv_format v_format;
+    uint32_t head_dim;
+    uint32_t group; /* query heads per kv head */
+    uint32_t page_size;
+    ftj_kv_table table;
+    bool has_softcap;
+    bool slots_contiguous; /* rows of one (page, head) follow each other without a gap */
+    ftj_kv_layout kv;      /* for alignments */
+    uint32_t needs;
+};
+
+/* Check a whole descriptor; the sentence names the field, its value and what is allowed. */
+FTJ_NODISCARD ftj_status ftj_desc_check(const ftj_attention_desc *desc, const struct ftj_log *log);
+
+/* The problem of one kernel of a checked descriptor. */
+void ftj_problem_init(struct ftj_problem *problem, enum ftj_kernel_op op,
+                      const ftj_attention_desc *desc);
+
+#endif

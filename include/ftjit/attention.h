@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Attention over a quantised, paged KV cache: store new tokens, decode over what is there.
+ *
+ * Create once per kind of layer; that builds or loads every kernel. The calls after it never
+ * compile, allocate, synchronise or read device memory on the host, so they may be captured in a
+ * CUDA graph and replayed at other lengths. All pointers in the argument structs are device
+ * pointers, borrowed until the stream has run the call. Strides are in elements unless named
+ * bytes; a stride of 0 means dense.
+ *
+ * Letters: B requests, T tokens, HQ query heads, H kv heads, D head_dim, P page_size.
+ */
+#ifndef FTJIT_ATTENTION_H
+#define FTJIT_ATTENTION_H
+
+#include "ftjit/context.h"
+#include "ftjit/kv_layout.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct ftj_attention ftj_attention;
+
+typedef enum ftj_dtype {
+    FTJ_DTYPE_DEFAULT = 0, ///< what the field's comment says
+    FTJ_DTYPE_BF16 = 1,
+    FTJ_DTYPE_FP16 = 2,
+    FTJ_DTYPE_FP32 = 3,
+} ftj_dtype;
+
+/** How a request's tokens are found in the cache. */
+typedef enum ftj_kv_table {
+    FTJ_TABLE_BLOCKS = 0, ///< block_table [B, width] of page ids, and lengths [B]
+    FTJ_TABLE_SLOTS = 1,  ///< indptr [B + 1] and indices [indptr[B]] of slots
+} ftj_kv_table;
+
+/** Operations an attention is built for; or them together. */
+enum {
+    FTJ_OP_STORE = 1 << 0,
+    FTJ_OP_DECODE = 1 << 1,
+    FTJ_OP_MERGE = 1 << 2,
+    FTJ_OP_GENERIC = 1 << 3,
+};
+
+/**
+ * Everything that decides which kernels are built. Zeroed fields mean their defaults.
+ *
+ * Equal descriptors share kernels. Sizes that only change the amount of work are call arguments.
+ */
+typedef struct ftj_attention_desc {
+    uint32_t ops;           ///< FTJ_OP_*; 0: store, decode and merge
+    ftj_kv_layout kv;       ///< from ftj_kv_layout_init(), strides changed or not
+    ftj_kv_table table;     ///< how requests come
+    uint32_t num_q_heads;   ///< HQ, 1 to 64 times num_kv_heads, a multiple of it; 0: num_kv_heads
+    ftj_dtype dtype;        ///< of Q, O and a 16-bit cache: BF16 or FP16; default BF16
+    ftj_dtype store_dtype;  ///< of the rows ftj_kv_store() is given; default dtype
+    ftj_dtype generic_dtype; ///< of Q and O of ftj_attention_generic(); default dtype
+    float sm_scale;         ///< multiplies q.k; 0: head_dim^-0.5
+    float softcap;          ///< c: a score s becomes c * tanh(s / c); 0: off
+    uint32_t window;        ///< visible keys, the query's own included; 0: all
+    uint32_t max_blocks;    ///< most blocks a decode may use, to leave room for other work or to
+                            ///< force coarser splits; 0: fill the device
+} ftj_attention_desc;
+
+/**
+ * Build an attention: every kernel it will need comes from memory, from disk, or is compiled.
+ *
+ * Takes milliseconds with a warm cache, seconds with a cold one: call it before a stream capture,
+ * never inside one. Any thread; concurrent calls for one kernel compile it once.
+ *
+ * @param ctx  Owner; must outlive the attention.
+ * @param desc Borrowed for the call.
+ * @param out  Receives the attention; the caller frees it with ftj_attention_destroy().
+ *             Untouched on failure.
+ *
+ * @return FTJ_OK, or
+ *         FTJ_E_INVALID      a field is out of range; the sentence names it;
+ *         FTJ_E_UNSUPPORTED  no kernel covers it on this device; the sentence says why;
+ *         FTJ_E_COMPILER     a kernel is not in the cache and no compiler was found;
+ *         FTJ_E_COMPILE      the sentence names the file with the source and the log;
+ *         FTJ_E_DRIVER, FTJ_E_NO_MEMORY.
+ */
+FTJ_API FTJ_NODISCARD ftj_status ftj_attention_create(ftj_context *ctx,
+                                                      const ftj_attention_desc *desc,
+                                                      ftj_attention **out);
+
+/** Free an attention. NULL is fine. Its kernels stay with the context. */
+FTJ_API void ftj_attention_destroy(ftj_attention *attn);
+
+/** New rows into the cache. */
+typedef struct ftj_store_args {
+    ftj_kv_cache cache;
+    const void *k;          ///< [T, H, D] store_dtype, unit stride in D
+    const void *v;          ///< likewise, with strides of its own
+    int64_t k_token_stride; ///< elements; 0: H * D
+    int64_t k_head_stride;  ///< elements; 0: D
+    int64_t v_token_stride;
+    int64_t v_head_stride;
+    const void *slots;      ///< [T] int32 or int64, dense; a negative slot skips its token
+    bool slots_are_int64;
+    uint64_t num_tokens;    ///< T; 0 launches nothing
+    uint32_t *num_rejected; ///< optional, one counter: tokens whose slot is past the last page are
+                            ///< not written and counted here (added to what it holds)
+} ftj_store_args;
+
+/**
+ * Quantise and scatter K and V rows, in one launch.
+ *
+ * Rows are encoded exactly as docs/formats.md says, the same bytes on every device. Two tokens
+ * with one slot in one call: the slot ends as one of the two.
+ *
+ * @return FTJ_OK, or FTJ_E_INVALID before any launch (a pointer is missing, misaligned, host
+ *         memory or another device's; the sentence says which), or FTJ_E_LAUNCH.
+ */
+FTJ_API FTJ_NODISCARD ftj_status ftj_kv_store(ftj_attention *attn, const ftj_store_args *args,
+                                              struct CUstream_st *stream);
+
+/** Requests: how many, how long, and where their tokens are. */
+typedef struct ftj_requests {
+    uint32_t batch;             ///< B; 0 launches nothing
+    const int32_t *lengths;     ///< TABLE_BLOCKS: [B] keys of each request, 0 or more
+    const int32_t *block_table; ///< TABLE_BLOCKS: [B, width] page ids; those past a length, or
+                                ///< wholly before the window, are never read
+    int64_t block_table_stride; ///< elements from a request to the next (the width); required
+    const int32_t *indptr;      ///< TABLE_SLOTS: [B + 1]
+    const int32_t *indices;     ///< TABLE_SLOTS: slots; token j of request r: indices[indptr[r]+j]
+} ftj_requests;
+
+/** One query per request, standing at its last key. */
+typedef struct ftj_decode_args {
+    ftj_kv_cache cache;
+    ftj_requests requests;
+    const void *q;           ///< [B, HQ, D] dtype, unit stride in D, rows aligned to 16 bytes
+    int64_t q_batch_stride;  ///< elements; 0: HQ * D
+    int64_t q_head_stride;   ///< elements; 0: D
+    void *o;                 ///< [B, HQ, D] dtype; every row is written
+    int64_t o_batch_stride;
+    int64_t o_head_stride;
+    float *lse;              ///< [B, HQ] natural log of the softmax denominator; NULL: not wanted
+    const float *sinks;      ///< [HQ] one extra logit a head, not multiplied by sm_scale; or NULL
+    void *workspace;         ///< ftj_attention_workspace_bytes() bytes, aligned to 256; not shared
+                             ///< by calls that may run at the same time; need not survive a call
+    size_t workspace_bytes;
+} ftj_decode_args;
+
+/** Workspace of a decode of up to max_batch requests. Any thread. */
+FTJ_API size_t ftj_attention_workspace_bytes(const ftj_attention *attn, uint32_t max_batch);
+
+/**
+ * O = softmax(sm_scale * q K^T) V over each request's visible keys.
+ *
+ * A request that sees no key gets O = 0 and LSE = -inf (with a sink: LSE = the sink).
+ *
+ * @return as ftj_kv_store().
+ */
+FTJ_API FTJ_NODISCARD ftj_status ftj_attention_decode(ftj_attention *attn,
+                                                      const ftj_decode_args *args,
+                                                      struct CUstream_st *stream);
+
+/** Any queries at any positions, in fp32 without tensor cores: the oracle, not the fast path. */
+typedef struct ftj_generic_args {
+    ftj_kv_cache cache;
+    ftj_requests requests;
+    const void *q;              ///< [TQ, HQ, D] generic_dtype, dense
+    void *o;                    ///< [TQ, HQ, D] generic_dtype, dense
+    float *lse;                 ///< [TQ, HQ] or NULL
+    const float *sinks;         ///< [HQ] or NULL
+    uint32_t num_queries;       ///< TQ; 0 launches nothing
+    const int32_t *q_requests;  ///< [TQ] request of each query; NULL: query i is request i
+    const int32_t *q_positions; ///< [TQ] position; sees keys j <= position; NULL: the last key
+} ftj_generic_args;
+
+FTJ_API FTJ_NODISCARD ftj_status ftj_attention_generic(ftj_attention *attn,
+                                                       const ftj_generic_args *args,
+                                                       struct CUstream_st *stream);
+
+/** Two attention states over disjoint keys, to be merged into the state over both. */
+typedef struct ftj_merge_args {
+    const void *o_a;    ///< [rows, D] dtype, dense
+    const float *lse_a; ///< [rows] natural log
+    const void *o_b;
+    const float *lse_b;
+    void *o;            ///< [rows, D] dtype; may be o_a or o_b
+    float *lse;         ///< [rows] or NULL; may be lse_a or lse_b
+    uint64_t rows;      ///< B * HQ, say; 0 launches nothing
+} ftj_merge_args;
+
+/** Merge states: (0, -inf) is neutral; two of them give (0, -inf). */
+FTJ_API FTJ_NODISCARD ftj_status ftj_state_merge(ftj_attention *attn, const ftj_merge_args *args,
+                                                 struct CUstream_st *stream);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

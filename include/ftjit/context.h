@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: MIT */
+/* A context: one device, probed once, and every kernel built for it. */
+#ifndef FTJIT_CONTEXT_H
+#define FTJIT_CONTEXT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "ftjit/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The driver's own types, forward declared: no CUDA header is needed to use this library. */
+struct CUctx_st;
+struct CUstream_st;
+
+typedef struct ftj_context ftj_context;
+
+typedef enum ftj_device_kind {
+    FTJ_DEVICE_CUDA = 0, ///< an NVIDIA GPU, through the driver API
+    FTJ_DEVICE_CPU = 1,  ///< the host: the same kernels, for tests and debugging, slow
+} ftj_device_kind;
+
+typedef enum ftj_log_level {
+    FTJ_LOG_ERROR = 0,
+    FTJ_LOG_WARNING = 1,
+    FTJ_LOG_INFO = 2,  ///< one line per compile, with its cause
+    FTJ_LOG_DEBUG = 3, ///< cache look-ups, launches
+} ftj_log_level;
+
+/** Receives one full sentence, without a newline. May be called from any thread. */
+typedef void (*ftj_log_fn)(void *data, ftj_log_level level, const char *sentence);
+
+/** How to open a device. A zeroed struct is GPU 0 with every default. Borrowed for the call. */
+typedef struct ftj_settings {
+    ftj_device_kind kind;
+    int device;                    ///< CUDA ordinal
+    struct CUctx_st *cuda_context; ///< kept until destroy; NULL: the device's primary context
+    const char *features;          ///< narrows the probe's answer, "-fp8_convert,-cp_async" or
+                                   ///< "none"; NULL: FTJIT_FEATURES
+    const char *cache_dir;         ///< writable cache root; NULL: FTJIT_CACHE_DIR, XDG, HOME
+    const char *driver_path;       ///< libcuda; NULL: the loader's names, then WSL's folder
+    const char *compiler_path;     ///< libnvrtc (CUDA) or the C++ compiler (CPU); NULL:
+                                   ///< FTJIT_NVRTC or FTJIT_CXX, then the usual places
+    bool no_cache;                 ///< keep compiled kernels in memory only
+    ftj_log_fn log;                ///< NULL: errors and warnings to nobody, see ftj_last_error()
+    void *log_data;                ///< kept until destroy
+    ftj_log_level log_level;       ///< sentences above this level are dropped
+} ftj_settings;
+
+/** What the probe found. Filled by ftj_context_info(). */
+typedef struct ftj_device_info {
+    ftj_device_kind kind;
+    int ordinal;
+    char name[128];
+    char target[16];       ///< what kernels are compiled for: "sm_90a", "cpu"
+    char features[256];    ///< after narrowing, comma separated
+    char probed[256];      ///< before narrowing
+    int capability_major;  ///< 0 on the CPU
+    int capability_minor;
+    int driver_version;    ///< 13000 is CUDA 13.0; 0 on the CPU
+    uint32_t num_sms;
+    uint32_t smem_bytes;   ///< shared memory one block may ask for
+    uint64_t l2_bytes;
+    uint64_t memory_bytes;
+    char driver_path[256];   ///< libcuda as it was opened
+    char compiler[256];      ///< "nvrtc 13.0 (build-id ...)", "" when none was found
+    char compiler_path[256]; ///< file, "" when none was found
+    char cache_dir[256];     ///< in use for writing; "" when kernels are kept in memory only
+} ftj_device_info;
+
+/** What happened to kernels so far. Filled by ftj_context_stats(). */
+typedef struct ftj_stats {
+    uint64_t memory_hits;
+    uint64_t disk_hits;
+    uint64_t compiles;
+    uint64_t compile_us;
+    uint64_t damaged_entries; ///< entries that failed their checks and were replaced
+    uint64_t dropped_writes;  ///< entries that could not be saved
+} ftj_stats;
+
+/**
+ * Open a device: load the driver, probe once, find the compiler and the cache.
+ *
+ * Compiles nothing. The calling thread's current CUDA context is left as it was. Any thread.
+ *
+ * @param settings Borrowed for the call; NULL is GPU 0 with every default.
+ * @param out      Receives the context; the caller frees it with ftj_context_destroy().
+ *                 Untouched on failure.
+ *
+ * @return FTJ_OK, or
+ *         FTJ_E_INVALID    a setting names no such device or feature;
+ *         FTJ_E_DRIVER     no driver (the sentence lists what was tried), or it failed;
+ *         FTJ_E_NO_MEMORY.
+ */
+FTJ_API FTJ_NODISCARD ftj_status ftj_context_create(const ftj_settings *settings,
+                                                    ftj_context **out);
+
+/** Free a context and every kernel in it. NULL is fine. No call may be running on it. */
+FTJ_API void ftj_context_destroy(ftj_context *ctx);
+
+/** Copy out what the probe found. Any thread. */
+FTJ_API void ftj_context_info(const ftj_context *ctx, ftj_device_info *info);
+
+/** Copy out the counters. Any thread. */
+FTJ_API void ftj_context_stats(const ftj_context *ctx, ftj_stats *stats);
+
+/** Library version, "0.1.0". Static. Any thread. */
+FTJ_API const char *ftj_version(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: MIT
+// The 16-bit element types and their conversions, without any toolkit header. A 16-bit value is
+// carried as its bits in a uint16_t; every type offers the same three functions.
+#pragma once
+#include "block/params.h"
+
+namespace ftj {
+
+constexpr uint32_t warp_size = 32;
+constexpr float log2e = 1.44269504088896341f;
+constexpr float ln2 = 0.693147180559945309f;
+
+template <class T>
+FTJ_DEVICE T* pointer(uint64_t address) {
+    return reinterpret_cast<T*>(address);
+}
+
+struct Bf16 {
+    using Storage = uint16_t;
+    static constexpr int bytes = 2;
+    static __device__ __forceinline__ float widen(Storage v) {
+        return ptx::bits_float(static_cast<uint32_t>(v) << 16);
+    }
+    // Round to nearest, ties to even; a NaN stays a NaN.
+    static __device__ __forceinline__ Storage narrow(float v) {
+        const uint32_t bits = ptx::float_bits(v);
+        if ((bits & 0x7fffffffu) > 0x7f800000u)
+            return static_cast<Storage>((bits >> 16) | 0x40u);
+        return static_cast<Storage>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
+    }
+};
+
+struct Fp16 {
+    using Storage = uint16_t;
+    static constexpr int bytes = 2;
+    static __device__ __forceinline__ float widen(Storage v) { return ptx::cvt_f32_f16(v); }
+    static __device__ __forceinline__ Storage narrow(float v) {
+        return static_cast<Storage>(ptx::cvt_rn_f16_f32(v));
+    }
+};
+
+struct Fp32 {
+    using Storage = float;
+    static constexpr int bytes = 4;
+    static __device__ __forceinline__ float widen(Storage v) { return v; }
+    static __device__ __forceinline__ Storage narrow(float v) { return v; }
+};
+
+}  // namespace ftj

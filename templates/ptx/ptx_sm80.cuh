@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: MIT
+// What sm_80 adds: cp.async, and matrix products of depth 16 and of bf16.
+#pragma once
+#include "ptx/ptx_sm75.cuh"
+
+#if __CUDA_ARCH__ < 800
+#error "ptx_sm80.cuh needs sm_80"
+#endif
+
+namespace ftj {
+namespace ptx {
+
+// mma.sync m16n8k16: c[4] += a[4] * b[2], fp32 accumulated. PTX ISA 7.0.
+FTJ_DEVICE void mma_m16n8k16_f16(float* c, uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3,
+                                 uint32_t b0, uint32_t b1) {
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
+        "{%8, %9}, {%0, %1, %2, %3};"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+        : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+}
+FTJ_DEVICE void mma_m16n8k16_bf16(float* c, uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3,
+                                  uint32_t b0, uint32_t b1) {
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
+        "{%8, %9}, {%0, %1, %2, %3};"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+        : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+}
+
+// cvt.rn to two 16-bit values: `low` in the low half. PTX ISA 7.0.
+FTJ_DEVICE uint32_t cvt_rn_f16x2_f32(float low, float high) {
+    uint32_t r;
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));
+    return r;
+}
+FTJ_DEVICE uint32_t cvt_rn_bf16x2_f32(float low, float high) {
+    uint32_t r;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));
+    return r;
+}
+
+// cp.async of 16 (past L1), 8 and 4 bytes, global to shared. PTX ISA 7.0.
+FTJ_DEVICE void cp_async_16(uint32_t shared, const void* global) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" : : "r"(shared), "l"(global) : "memory");
+}
+FTJ_DEVICE void cp_async_8(uint32_t shared, const void* global) {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 8;" : : "r"(shared), "l"(global) : "memory");
+}
+FTJ_DEVICE void cp_async_4(uint32_t shared, const void* global) {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" : : "r"(shared), "l"(global) : "memory");
+}
+// cp.async.commit_group: what was issued since the last one becomes a group.
+FTJ_DEVICE void cp_async_commit() { asm volatile("cp.async.commit_group;" : : : "memory"); }
+// cp.async.wait_group: at most `pending` of this thread's groups are still under way.
+template <int pending>
+FTJ_DEVICE void cp_async_wait() {
+    asm volatile("cp.async.wait_group %0;" : : "n"(pending) : "memory");
+}
+
+}  // namespace ptx
+}  // namespace ftj
