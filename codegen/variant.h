@@ -3,6 +3,7 @@
 #ifndef FTJ_CODEGEN_VARIANT_H
 #define FTJ_CODEGEN_VARIANT_H
 
+#include "base/bytes.h"
 #include "codegen/problem.h"
 
 /* The tuned numbers of a kernel. Names are those of the generated Config's members. */
@@ -25,8 +26,13 @@ struct ftj_variant {
     /* False: no tile fits the device's shared memory. */
     bool (*tune)(const struct ftj_problem *problem, const struct ftj_device *device,
                  struct ftj_config *config);
-    const char *include; /* "kernel/attn_decode.cuh" */
-    const char *params;  /* "ftj_decode_params" */
+    /* Members of the generated Config. */
+    void (*write)(struct ftj_text *text, const struct ftj_problem *problem,
+                  const struct ftj_config *config, const struct ftj_device *device);
+    const char *includes;    /* "kernel/attn_decode.cuh block/copy_async.cuh", in order */
+    const char *kernel;      /* "AttnDecode" */
+    const char *params_type; /* "ftj_decode_params" */
+    bool exact_rounding;     /* compiled without FMA contraction */
 };
 
 extern const struct ftj_variant ftj_variants[];

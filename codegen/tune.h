@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Per kernel: the rule that chooses its numbers, and the writer of its Config's members.
+ *
+ * tune: a pure function of problem and device; false when nothing fits the shared memory.
+ * write: appends the members of `struct Config`, indented by four spaces, one per line.
+ */
+#ifndef FTJ_CODEGEN_TUNE_H
+#define FTJ_CODEGEN_TUNE_H
+
+#include "base/bytes.h"
+#include "codegen/variant.h"
+
+bool ftj_tune_store(const struct ftj_problem *problem, const struct ftj_device *device,
+                    struct ftj_config *config);
+void ftj_write_store(struct ftj_text *text, const struct ftj_problem *problem,
+                     const struct ftj_config *config, const struct ftj_device *device);
+
+bool ftj_tune_decode(const struct ftj_problem *problem, const struct ftj_device *device,
+                     struct ftj_config *config);
+void ftj_write_decode(struct ftj_text *text, const struct ftj_problem *problem,
+                      const struct ftj_config *config, const struct ftj_device *device);
+
+bool ftj_tune_combine(const struct ftj_problem *problem, const struct ftj_device *device,
+                      struct ftj_config *config);
+void ftj_write_combine(struct ftj_text *text, const struct ftj_problem *problem,
+                       const struct ftj_config *config, const struct ftj_device *device);
+
+bool ftj_tune_merge(const struct ftj_problem *problem, const struct ftj_device *device,
+                    struct ftj_config *config);
+void ftj_write_merge(struct ftj_text *text, const struct ftj_problem *problem,
+                     const struct ftj_config *config, const struct ftj_device *device);
+
+bool ftj_tune_generic(const struct ftj_problem *problem, const struct ftj_device *device,
+                      struct ftj_config *config);
+void ftj_write_generic(struct ftj_text *text, const struct ftj_problem *problem,
+                       const struct ftj_config *config, const struct ftj_device *device);
+
+#endif
