@@ -6,9 +6,9 @@
 #include "ftjit/context.h"
 
 #if defined(__GNUC__)
-#define FTJ_PRINTF(format, first) __attribute__((format(printf, format, first)))
+#define FTJ_PRINTF(sentence, first) __attribute__((format(printf, sentence, first)))
 #else
-#define FTJ_PRINTF(format, first)
+#define FTJ_PRINTF(sentence, first)
 #endif
 
 struct ftj_log {
