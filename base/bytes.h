@@ -19,7 +19,8 @@ FTJ_NODISCARD ftj_status ftj_bytes_copy(struct ftj_bytes *bytes, const void *dat
 void ftj_bytes_finish(struct ftj_bytes *bytes);
 
 /* Text being written. Appending past memory sets `failed` and changes nothing else, so that a
- * writer checks once, at the end. `data` is always terminated, "" when nothing was written yet. */
+ * writer checks once, at the end. `data` is NULL until the first append (of nothing, even) and
+ * always terminated from then on. */
 struct ftj_text {
     char *data;
     size_t size; /* without the terminator */

@@ -45,10 +45,17 @@ struct ftj_device {
     uint64_t memory_bytes;
 };
 
-/* Features and the exact target of a compute capability; no device is asked. Known: 7.5 and up.
- * Used by the probe, and by everything that builds for a device that is not there. */
+/* Describe a device that is not there, from the name of its target: "sm_90a", "90a", "cpu". The
+ * target is kept as written ("sm_90" has no wgmma, "sm_90a" has); sizes are those typical of the
+ * part, l2_bytes and memory_bytes stay 0. FTJ_E_INVALID lists the known targets. */
 FTJ_NODISCARD ftj_status ftj_device_of_target(const char *target, const struct ftj_log *log,
                                               struct ftj_device *device);
+
+/* The same from a compute capability, with the exact target compiled for it (9.0: "sm_90a"). One
+ * newer than every known part gets the nearest older part's features, without those that only an
+ * arch-specific target has, and target "sm_<major><minor>"; one older than 7.5 gets none. For the
+ * probe, which then overwrites the sizes with what the device answers. */
+void ftj_device_from_capability(int major, int minor, struct ftj_device *device);
 
 /* Remove features: "none", or names separated by commas, each optionally led by "-". */
 FTJ_NODISCARD ftj_status ftj_features_narrow(uint32_t *features, const char *names,
