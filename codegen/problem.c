@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: MIT */
+/* Check a descriptor once, then cut from it what each kernel depends on, and nothing more, so that
+ * layers which differ elsewhere share the kernel. */
+#include "codegen/problem.h"
+
+#include <string.h>
+
+#define MAX_GROUP 64u
+
+static const char *dtype_name(ftj_dtype dtype)
+{
+    static const char *const names[] = {"default", "bf16", "fp16", "fp32"};
+    return (unsigned)dtype < 4 ? names[dtype] : "?";
+}
+
+static ftj_status check_dtypes(const ftj_attention_desc *desc, const struct ftj_log *log)
+{
+    if ((unsigned)desc->dtype > FTJ_DTYPE_FP16)
+        return ftj_fail(log, FTJ_E_INVALID, "dtype is %s (%d); allowed: bf16, fp16",
+                        dtype_name(desc->dtype), (int)desc->dtype);
+    if ((unsigned)desc->store_dtype > FTJ_DTYPE_FP32)
+        return ftj_fail(log, FTJ_E_INVALID, "store_dtype is %d; allowed: bf16, fp16, fp32",
+                        (int)desc->store_dtype);
+    if ((unsigned)desc->generic_dtype > FTJ_DTYPE_FP32)
+        return ftj_fail(log, FTJ_E_INVALID, "generic_dtype is %d; allowed: bf16, fp16, fp32",
+                        (int)desc->generic_dtype);
+    return FTJ_OK;
+}
+
+/* A stride that was changed after ftj_kv_layout_init() must keep rows apart and aligned. */
+static ftj_status check_array(const char *name, const ftj_kv_array *array, uint32_t alignment,
+                              const struct ftj_log *log)
+{
+    if (!array->row_bytes)
+        return FTJ_OK;
+    const struct {
+        const char *field;
+        uint64_t value;
+    } fields[] = {
+        {"offset_bytes", array->offset_bytes},
+        {"page_stride_bytes", array->page_stride_bytes},
+        {"head_stride_bytes", array->head_stride_bytes},
+        {"slot_stride_bytes", array->slot_stride_bytes},
+    };
+    for (size_t i = 0; i < sizeof(fields) / sizeof(*fields); i++) {
+        if (fields[i].value % alignment)
+            return ftj_fail(log, FTJ_E_INVALID, "kv.%s.%s is %llu; it must be a multiple of %u",
+                            name, fields[i].field, (unsigned long long)fields[i].value, alignment);
+        if (i > 0 && fields[i].value < array->row_bytes)
+            return ftj_fail(log, FTJ_E_INVALID,
+                            "kv.%s.%s is %llu; it must be at least a row, %u bytes", name,
+                            fields[i].field, (unsigned long long)fields[i].value,
+                            array->row_bytes);
+    }
+    return FTJ_OK;
+}
+
+static uint32_t gcd(uint32_t a, uint32_t b)
+{
+    return b ? gcd(b, a % b) : a;
+}
+
+static ftj_status check_layout(const ftj_kv_layout *kv, const struct ftj_log *log)
+{
+    ftj_kv_layout fresh;
+    ftj_status status = ftj_kv_layout_init(&fresh, &kv->shape);
+    if (status)
+        return status;
+
+    const struct {
+        const char *name;
+        const ftj_kv_array *given;
+        const ftj_kv_array *expected;
+        uint32_t alignment;
+    } arrays[] = {
+        {"k.codes", &kv->k.codes, &fresh.k.codes, gcd(16, fresh.k.codes.row_bytes)},
+        {"k.row_scales", &kv->k.row_scales, &fresh.k.row_scales, 4},
+        {"k.block_scales", &kv->k.block_scales, &fresh.k.block_scales, 1},
+        {"v.codes", &kv->v.codes, &fresh.v.codes, gcd(16, fresh.v.codes.row_bytes)},
+        {"v.row_scales", &kv->v.row_scales, &fresh.v.row_scales, 4},
+        {"v.block_scales", &kv->v.block_scales, &fresh.v.block_scales, 1},
+    };
+    for (size_t i = 0; i < sizeof(arrays) / sizeof(*arrays); i++) {
+        if (arrays[i].given->row_bytes != arrays[i].expected->row_bytes)
+            return ftj_fail(log, FTJ_E_INVALID, "kv.%s.row_bytes is %u; the formats make it %u",
+                            arrays[i].name, arrays[i].given->row_bytes,
+                            arrays[i].expected->row_bytes);
+        status = check_array(arrays[i].name, arrays[i].given, arrays[i].alignment, log);
+        if (status)
+            return status;
+    }
+    return FTJ_OK;
+}
+
+static ftj_status check_heads(const ftj_attention_desc *desc, const struct ftj_log *log)
+{
+    const uint32_t kv_heads = desc->kv.shape.num_kv_heads;
+    if (!desc->num_q_heads)
+        return FTJ_OK;
+    if (desc->num_q_heads % kv_heads)
+        return ftj_fail(log, FTJ_E_INVALID,
+                        "num_q_heads is %u; it must be a multiple of num_kv_heads, %u",
+                        desc->num_q_heads, kv_heads);
+    if (desc->num_q_heads / kv_heads > MAX_GROUP)
+        return ftj_fail(log, FTJ_E_INVALID,
+                        "num_q_heads is %u, %u per kv head; allowed: 1 to %u per kv head",
+                        desc->num_q_heads, desc->num_q_heads / kv_heads, MAX_GROUP);
+    return FTJ_OK;
+}
+
+ftj_status ftj_desc_check(const ftj_attention_desc *desc, const struct ftj_log *log)
+{
+    const uint32_t all_ops = FTJ_OP_STORE | FTJ_OP_DECODE | FTJ_OP_MERGE | FTJ_OP_GENERIC;
+    if (desc->ops & ~all_ops)
+        return ftj_fail(log, FTJ_E_INVALID, "ops is 0x%x; allowed: FTJ_OP_* bits, 0x%x", desc->ops,
+                        all_ops);
+    if ((unsigned)desc->table > FTJ_TABLE_SLOTS)
+        return ftj_fail(log, FTJ_E_INVALID,
+                        "table is %d; allowed: FTJ_TABLE_BLOCKS, FTJ_TABLE_SLOTS",
+                        (int)desc->table);
+    if (!(desc->softcap >= 0.0f && desc->softcap < 1e30f))
+        return ftj_fail(log, FTJ_E_INVALID, "softcap is %g; allowed: 0 (off) or a positive number",
+                        (double)desc->softcap);
+    if (!(desc->sm_scale > -1e30f && desc->sm_scale < 1e30f))
+        return ftj_fail(log, FTJ_E_INVALID, "sm_scale is %g; allowed: any finite number",
+                        (double)desc->sm_scale);
+
+    ftj_status status = check_dtypes(desc, log);
+    if (status)
+        return status;
+    status = check_layout(&desc->kv, log);
+    if (status)
+        return status;
+    return check_heads(desc, log);
+}
+
+static bool is_contiguous(const ftj_kv_side *side)
+{
+    const ftj_kv_array *arrays[] = {&side->codes, &side->row_scales, &side->block_scales};
+    for (size_t i = 0; i < sizeof(arrays) / sizeof(*arrays); i++) {
+        if (arrays[i]->slot_stride_bytes != arrays[i]->row_bytes)
+            return false;
+    }
+    return true;
+}
+
+static uint32_t need_of_dtype(ftj_dtype dtype)
+{
+    switch (dtype) {
+    case FTJ_DTYPE_FP16:
+        return FTJ_NEED_FP16;
+    case FTJ_DTYPE_FP32:
+        return FTJ_NEED_FP32;
+    default:
+        return FTJ_NEED_BF16;
+    }
+}
+
+static uint32_t need_of_format(ftj_kv_format format)
+{
+    switch (format) {
+    case FTJ_KV_FP8:
+        return FTJ_NEED_KV_FP8;
+    case FTJ_KV_NVFP4:
+        return FTJ_NEED_KV_NVFP4;
+    default:
+        return FTJ_NEED_KV_16BIT;
+    }
+}
+
+static ftj_dtype or_default(ftj_dtype dtype, ftj_dtype fallback)
+{
+    return dtype == FTJ_DTYPE_DEFAULT ? fallback : dtype;
+}
+
+/* The cache as kernels that read or write it see it. */
+static void init_cache(struct ftj_problem *problem, const ftj_attention_desc *desc)
+{
+    const ftj_kv_layout *kv = &desc->kv;
+    problem->k_format = kv->shape.k_format;
+    problem->v_format = kv->shape.v_format;
+    problem->page_size = kv->shape.page_size;
+    problem->kv = *kv;
+    problem->slots_contiguous = is_contiguous(&kv->k) && is_contiguous(&kv->v);
+    problem->needs |= need_of_format(problem->k_format) | need_of_format(problem->v_format);
+}
+
+void ftj_problem_init(struct ftj_problem *problem, enum ftj_kernel_op op,
+                      const ftj_attention_desc *desc)
+{
+    memset(problem, 0, sizeof(*problem));
+    const uint32_t kv_heads = desc->kv.shape.num_kv_heads;
+    problem->op = op;
+    problem->dtype = or_default(desc->dtype, FTJ_DTYPE_BF16);
+    problem->io_dtype = problem->dtype;
+    problem->head_dim = desc->kv.shape.head_dim;
+
+    if (op == FTJ_KERNEL_STORE)
+        problem->io_dtype = or_default(desc->store_dtype, problem->dtype);
+    if (op == FTJ_KERNEL_GENERIC)
+        problem->io_dtype = or_default(desc->generic_dtype, problem->dtype);
+    if (op == FTJ_KERNEL_DECODE || op == FTJ_KERNEL_COMBINE)
+        problem->group = desc->num_q_heads ? desc->num_q_heads / kv_heads : 1;
+    if (op == FTJ_KERNEL_DECODE || op == FTJ_KERNEL_GENERIC) {
+        problem->table = desc->table;
+        problem->has_softcap = desc->softcap > 0.0f;
+        if (problem->table == FTJ_TABLE_SLOTS)
+            problem->needs |= FTJ_NEED_SLOT_TABLE;
+        if (problem->has_softcap)
+            problem->needs |= FTJ_NEED_SOFTCAP;
+    }
+    problem->needs |= need_of_dtype(problem->dtype) | need_of_dtype(problem->io_dtype);
+    if (op != FTJ_KERNEL_COMBINE && op != FTJ_KERNEL_MERGE)
+        init_cache(problem, desc);
+}

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: MIT */
+/* Every kernel, best first within an operation. To add one, write templates/kernel/<name>.cuh, its
+ * tune and write functions, one row here and one in the check harness. */
+#include "codegen/tune.h"
+
+#define ANY_16BIT_DTYPE (FTJ_NEED_BF16 | FTJ_NEED_FP16)
+#define ANY_DTYPE (ANY_16BIT_DTYPE | FTJ_NEED_FP32)
+#define ANY_KV (FTJ_NEED_KV_16BIT | FTJ_NEED_KV_FP8 | FTJ_NEED_KV_NVFP4)
+
+const struct ftj_variant ftj_variants[] = {
+    {
+        .name = "kv_store",
+        .op = FTJ_KERNEL_STORE,
+        .covers = ANY_DTYPE | ANY_KV,
+        .tune = ftj_tune_store,
+        .write = ftj_write_store,
+        .includes = "kernel/kv_store.cuh",
+        .kernel = "KvStore",
+        .params_type = "ftj_store_params",
+        .exact_rounding = true,
+    },
+    {
+        .name = "attn_decode_sm80",
+        .op = FTJ_KERNEL_DECODE,
+        .covers = ANY_16BIT_DTYPE | ANY_KV | FTJ_NEED_SLOT_TABLE | FTJ_NEED_SOFTCAP,
+        .uses = FTJ_HAS_CP_ASYNC | FTJ_HAS_MMA_BF16,
+        .tune = ftj_tune_decode,
+        .write = ftj_write_decode,
+        .includes = "block/copy_async.cuh block/mma_sm80.cuh kernel/attn_decode.cuh",
+        .kernel = "AttnDecode",
+        .params_type = "ftj_decode_params",
+    },
+    {
+        .name = "attn_decode_sm75",
+        .op = FTJ_KERNEL_DECODE,
+        .covers = ANY_16BIT_DTYPE | ANY_KV | FTJ_NEED_SLOT_TABLE | FTJ_NEED_SOFTCAP,
+        .uses = FTJ_HAS_MMA_F16,
+        .tune = ftj_tune_decode,
+        .write = ftj_write_decode,
+        .includes = "block/copy_sync.cuh block/mma_sm75.cuh kernel/attn_decode.cuh",
+        .kernel = "AttnDecode",
+        .params_type = "ftj_decode_params",
+    },
+    {
+        .name = "attn_combine",
+        .op = FTJ_KERNEL_COMBINE,
+        .covers = ANY_16BIT_DTYPE,
+        .tune = ftj_tune_combine,
+        .write = ftj_write_combine,
+        .includes = "kernel/attn_combine.cuh",
+        .kernel = "AttnCombine",
+        .params_type = "ftj_decode_params",
+    },
+    {
+        .name = "state_merge",
+        .op = FTJ_KERNEL_MERGE,
+        .covers = ANY_16BIT_DTYPE,
+        .tune = ftj_tune_merge,
+        .write = ftj_write_merge,
+        .includes = "kernel/state_merge.cuh",
+        .kernel = "StateMerge",
+        .params_type = "ftj_merge_params",
+    },
+    {
+        .name = "attn_generic",
+        .op = FTJ_KERNEL_GENERIC,
+        .covers = ANY_DTYPE | ANY_KV | FTJ_NEED_SLOT_TABLE | FTJ_NEED_SOFTCAP,
+        .tune = ftj_tune_generic,
+        .write = ftj_write_generic,
+        .includes = "kernel/attn_generic.cuh",
+        .kernel = "AttnGeneric",
+        .params_type = "ftj_generic_params",
+    },
+};
+const size_t ftj_num_variants = sizeof(ftj_variants) / sizeof(*ftj_variants);
