@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Every variant, compiled for every target that has what it uses. No GPU is needed: NVRTC compiles
+ * for any. Prints registers, shared memory and spills, and fails on a compile error or on a spill
+ * where none is allowed. Exits 77 when there is no NVRTC.
+ *
+ *   compile_matrix [--all] [--target sm_90a] [--variant NAME] [--threads N]
+ */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "codegen/compile.h"
+#include "matrix_rows.h"
+
+enum { exit_skip = 77, max_threads = 64 };
+
+static const char *const targets[] = {"sm_75",   "sm_80",   "sm_86",   "sm_89",  "sm_90a",
+                                      "sm_100a", "sm_103a", "sm_120a", "sm_121a"};
+
+/* Variants that may spill, and why. */
+static const struct {
+    const char *variant;
+    uint32_t bytes;
+} spill_allowances[] = {
+    {"none yet", 0},
+};
+
+struct matrix_options {
+    bool all;
+    const char *target;  /* NULL: all */
+    const char *variant; /* NULL: all */
+    uint32_t num_threads;
+};
+
+/* One kernel to compile, and what came of it. */
+struct matrix_job {
+    const struct ftj_variant *variant;
+    struct matrix_row row;
+    struct ftj_config config;
+    struct ftj_source source; /* owned */
+    struct ftj_binary binary; /* owned */
+    ftj_status status;
+    char error[1024];
+};
+
+struct matrix {
+    struct ftj_compiler compiler;
+    struct matrix_job *jobs; /* owned, num_jobs of them */
+    size_t num_jobs;
+    size_t capacity;
+    pthread_mutex_t lock; /* of next_job */
+    size_t next_job;
+};
+
+/* Other problems often give the same source: a store does not know the group. */
+static bool is_known(const struct matrix *matrix, const struct ftj_source *source)
+{
+    for (size_t i = 0; i < matrix->num_jobs; i++) {
+        const struct ftj_source *known = &matrix->jobs[i].source;
+        if (known->text.size == source->text.size && !strcmp(known->target, source->target) &&
+            !memcmp(known->text.data, source->text.data, source->text.size))
+            return true;
+    }
+    return false;
+}
+
+static bool append(struct matrix *matrix, const struct matrix_job *job)
+{
+    if (matrix->num_jobs == matrix->capacity) {
+        const size_t capacity = matrix->capacity ? 2 * matrix->capacity : 256;
+        struct matrix_job *grown = realloc(matrix->jobs, capacity * sizeof(*grown));
+        if (!grown)
+            return false;
+        matrix->jobs = grown;
+        matrix->capacity = capacity;
+    }
+    matrix->jobs[matrix->num_jobs++] = *job;
+    return true;
+}
+
+static bool covers(const struct ftj_variant *variant, const struct ftj_problem *problem,
+                   const struct ftj_device *device)
+{
+    return variant->op == problem->op && !(problem->needs & ~variant->covers) &&
+           !(variant->uses & ~device->features);
+}
+
+/* Every variant that could serve one kernel of a row on a device, chosen by the table or not. */
+static bool add_variants(struct matrix *matrix, const struct matrix_options *options,
+                         const struct matrix_row *row, const struct ftj_problem *problem,
+                         const struct ftj_device *device)
+{
+    for (size_t i = 0; i < ftj_num_variants; i++) {
+        struct matrix_job job = {.variant = &ftj_variants[i], .row = *row};
+        if (options->variant && strcmp(options->variant, job.variant->name) != 0)
+            continue;
+        if (!covers(job.variant, problem, device) ||
+            !job.variant->tune(problem, device, &job.config))
+            continue;
+        if (ftj_source_init(&job.source, job.variant, problem, &job.config, device))
+            return false;
+        if (is_known(matrix, &job.source)) {
+            ftj_source_finish(&job.source);
+            continue;
+        }
+        if (!append(matrix, &job)) {
+            ftj_source_finish(&job.source);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* A row must be served on every target: whatever the cards, whatever the format. */
+static bool add_row(struct matrix *matrix, const struct matrix_options *options,
+                    const struct matrix_row *row, const struct ftj_device *device)
+{
+    char text[128];
+    matrix_row_text(row, text, sizeof(text));
+    ftj_attention_desc desc = {0};
+    if (matrix_row_desc(row, &desc)) {
+        fprintf(stderr, "%s: %s\n", text, ftj_last_error());
+        return false;
+    }
+    for (int op = 0; op < FTJ_NUM_KERNEL_OPS; op++) {
+        struct ftj_problem problem = {0};
+        struct ftj_config config = {0};
+        ftj_problem_init(&problem, (enum ftj_kernel_op)op, &desc);
+        /* bf16 needs sm_80's tensor cores in the decode; the portable kernels still serve it. */
+        if (!ftj_variant_select(&problem, device, &config)) {
+            fprintf(stderr, "%s: no variant serves kernel %d on %s\n", text, op, device->target);
+            return false;
+        }
+        if (!add_variants(matrix, options, row, &problem, device))
+            return false;
+    }
+    return true;
+}
+
+static bool add_jobs(struct matrix *matrix, const struct matrix_options *options)
+{
+    for (size_t t = 0; t < sizeof(targets) / sizeof(*targets); t++) {
+        if (options->target && strcmp(options->target, targets[t]) != 0)
+            continue;
+        struct ftj_device device = {0};
+        if (ftj_device_of_target(targets[t], NULL, &device)) {
+            fprintf(stderr, "%s: %s\n", targets[t], ftj_last_error());
+            return false;
+        }
+        for (size_t i = 0; i < matrix_num_rows(options->all); i++) {
+            const struct matrix_row row = matrix_row_at(options->all, i);
+            if (!add_row(matrix, options, &row, &device))
+                return false;
+        }
+    }
+    return true;
+}
+
+static void *compile_jobs(void *data)
+{
+    struct matrix *matrix = data;
+    for (;;) {
+        pthread_mutex_lock(&matrix->lock);
+        const size_t index = matrix->next_job++;
+        pthread_mutex_unlock(&matrix->lock);
+        if (index >= matrix->num_jobs)
+            return NULL;
+
+        struct matrix_job *job = &matrix->jobs[index];
+        job->status = matrix->compiler.compile(&matrix->compiler, &job->source, &job->binary);
+        if (job->status)
+            snprintf(job->error, sizeof(job->error), "%s", ftj_last_error());
+    }
+}
+
+static bool compile_all(struct matrix *matrix, uint32_t num_threads)
+{
+    pthread_t threads[max_threads];
+    uint32_t started = 0;
+    while (started < num_threads && !pthread_create(&threads[started], NULL, compile_jobs, matrix))
+        started++;
+    for (uint32_t i = 0; i < started; i++)
+        pthread_join(threads[i], NULL);
+    return started > 0;
+}
+
+static uint32_t allowed_spills(const struct ftj_variant *variant)
+{
+    for (size_t i = 0; i < sizeof(spill_allowances) / sizeof(*spill_allowances); i++) {
+        if (!strcmp(spill_allowances[i].variant, variant->name))
+            return spill_allowances[i].bytes;
+    }
+    return 0;
+}
+
+/* One line of the table; false when the kernel is not as it should be. */
+static bool print_job(const struct matrix_job *job)
+{
+    char row[128];
+    matrix_row_text(&job->row, row, sizeof(row));
+    const struct ftj_config *config = &job->config;
+    const bool spills = job->binary.spill_bytes > allowed_spills(job->variant);
+    printf("%-20s %-8s %-46s %4u %5u %3u %7u %5u %6u %6.0f%s\n", job->variant->name,
+           job->source.target, row, config->num_threads, config->tile_tokens, config->num_stages,
+           config->smem_bytes + job->binary.smem_bytes, job->binary.registers,
+           job->binary.spill_bytes, job->binary.compile_us / 1e3,
+           job->status ? "  FAILED"
+           : spills    ? "  SPILLS"
+                       : "");
+    if (job->status)
+        printf("    %s\n", job->error);
+    return !job->status && !spills;
+}
+
+static int report(const struct matrix *matrix)
+{
+    size_t failed = 0;
+    printf("%-20s %-8s %-46s %4s %5s %3s %7s %5s %6s %6s\n", "variant", "target", "problem", "thr",
+           "tile", "st", "smem", "regs", "spills", "ms");
+    for (size_t i = 0; i < matrix->num_jobs; i++)
+        failed += !print_job(&matrix->jobs[i]);
+    printf("%zu kernels compiled with %s, %zu not as they should be\n", matrix->num_jobs,
+           matrix->compiler.id, failed);
+    return failed || !matrix->num_jobs ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+static bool parse(int argc, char **argv, struct matrix_options *options)
+{
+    const long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    options->num_threads = cores > 1 ? (uint32_t)cores : 1;
+    for (int i = 1; i < argc; i++) {
+        const char *value = i + 1 < argc ? argv[i + 1] : NULL;
+        if (!strcmp(argv[i], "--all")) {
+            options->all = true;
+            continue;
+        }
+        if (!strcmp(argv[i], "--target") && value)
+            options->target = value;
+        else if (!strcmp(argv[i], "--variant") && value)
+            options->variant = value;
+        else if (!strcmp(argv[i], "--threads") && value && atoi(value) > 0)
+            options->num_threads = (uint32_t)atoi(value);
+        else
+            return false;
+        i++;
+    }
+    if (options->num_threads > max_threads)
+        options->num_threads = max_threads;
+    return true;
+}
+
+static void matrix_finish(struct matrix *matrix)
+{
+    for (size_t i = 0; i < matrix->num_jobs; i++) {
+        ftj_source_finish(&matrix->jobs[i].source);
+        ftj_binary_finish(&matrix->jobs[i].binary);
+    }
+    free(matrix->jobs);
+    ftj_compiler_finish(&matrix->compiler);
+    pthread_mutex_destroy(&matrix->lock);
+}
+
+int main(int argc, char **argv)
+{
+    struct matrix_options options = {0};
+    if (!parse(argc, argv, &options)) {
+        fprintf(stderr, "use: compile_matrix [--all] [--target sm_90a] [--variant NAME] "
+                        "[--threads N]\n");
+        return 2;
+    }
+
+    struct matrix matrix = {.lock = PTHREAD_MUTEX_INITIALIZER};
+    int code = EXIT_FAILURE;
+    if (ftj_nvrtc_find(&matrix.compiler, NULL, NULL))
+        goto cleanup;
+    if (!matrix.compiler.path[0]) {
+        printf("skipped: no NVRTC on this machine. %s\n", matrix.compiler.missing);
+        code = exit_skip;
+        goto cleanup;
+    }
+    if (!add_jobs(&matrix, &options) || !compile_all(&matrix, options.num_threads))
+        goto cleanup;
+    code = report(&matrix);
+
+cleanup:
+    matrix_finish(&matrix);
+    return code;
+}
