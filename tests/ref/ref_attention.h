@@ -37,9 +37,10 @@ void ref_visible_keys(const struct ref_attention *attn, uint32_t *first, uint32_
  * `lse` (natural log; may be NULL) are written. */
 void ref_attention_exact(const struct ref_attention *attn, double *o, double *lse);
 
-/* In fp32, rounding where a kernel may: q, K and V to the significand of `dtype` (BF16 or FP16; a
- * kernel keeps its operands in range by scaling, so range is not lost here), p to `dtype` before
- * P V but not in the denominator, and o to `dtype`. */
+/* In fp32, rounding where a kernel may: q, K and V to the significand of `dtype` (a kernel keeps
+ * its operands in range by scaling, so no range is lost here), p to `dtype` before P V but not in
+ * the denominator, o to `dtype`. FP32 is the generic kernel's arithmetic: nothing is rounded twice.
+ */
 void ref_attention_naive(const struct ref_attention *attn, ftj_dtype dtype, double *o, double *lse);
 
 /* The state over the keys of both, from two states over disjoint keys. `o` may be o_a or o_b. */
