@@ -15,7 +15,7 @@ struct ftj_config {
     uint32_t num_stages;
     uint32_t num_warps;
     uint32_t n_tiles;       /* decode: tiles of 8 query heads a warp holds */
-    uint32_t rows_per_warp; /* store: rows a warp encodes at a time */
+    uint32_t rows_per_block; /* store, merge, generic: rows a block serves */
 };
 
 struct ftj_variant {

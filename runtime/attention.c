@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: MIT */
+/* The public calls: everything is built at creation; a call checks, fills params, launches. */
+#include "ftjit/attention.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "runtime/args.h"
+#include "runtime/attention_state.h"
+
+/* ---- creation --------------------------------------------------------------------------------- */
+
+static void fill_defaults(ftj_attention_desc *desc)
+{
+    if (!desc->ops)
+        desc->ops = FTJ_OP_STORE | FTJ_OP_DECODE | FTJ_OP_MERGE;
+    if (!desc->num_q_heads)
+        desc->num_q_heads = desc->kv.shape.num_kv_heads;
+    if (desc->dtype == FTJ_DTYPE_DEFAULT)
+        desc->dtype = FTJ_DTYPE_BF16;
+    if (desc->store_dtype == FTJ_DTYPE_DEFAULT)
+        desc->store_dtype = desc->dtype;
+    if (desc->generic_dtype == FTJ_DTYPE_DEFAULT)
+        desc->generic_dtype = desc->dtype;
+    if (desc->sm_scale == 0.0f)
+        desc->sm_scale = 1.0f / sqrtf((float)desc->kv.shape.head_dim);
+}
+
+static ftj_status build_kernels(struct ftj_attention *attn)
+{
+    static const struct {
+        uint32_t op;
+        enum ftj_kernel_op kernel;
+    } rows[] = {
+        {FTJ_OP_STORE, FTJ_KERNEL_STORE},   {FTJ_OP_DECODE, FTJ_KERNEL_DECODE},
+        {FTJ_OP_DECODE, FTJ_KERNEL_COMBINE}, {FTJ_OP_MERGE, FTJ_KERNEL_MERGE},
+        {FTJ_OP_GENERIC, FTJ_KERNEL_GENERIC},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        if (!(attn->desc.ops & rows[i].op))
+            continue;
+        struct ftj_problem problem;
+        ftj_problem_init(&problem, rows[i].kernel, &attn->desc);
+        const ftj_status status =
+            ftj_kernel_get(attn->ctx, &problem, &attn->kernels[rows[i].kernel]);
+        if (status)
+            return status;
+    }
+    return FTJ_OK;
+}
+
+/* The decode's grid fills the device once, whatever the batch: work is dealt out inside it. */
+static void plan_decode(struct ftj_attention *attn)
+{
+    const struct ftj_kernel *decode = attn->kernels[FTJ_KERNEL_DECODE];
+    if (!decode)
+        return;
+    attn->heads_per_unit = 8 * decode->config.n_tiles;
+    attn->head_blocks = (attn->group + attn->heads_per_unit - 1) / attn->heads_per_unit;
+    attn->decode_blocks =
+        attn->ctx->backend.device.num_sms * decode->module.blocks_per_sm;
+    if (attn->desc.max_blocks && attn->desc.max_blocks < attn->decode_blocks)
+        attn->decode_blocks = attn->desc.max_blocks;
+}
+
+ftj_status ftj_attention_create(ftj_context *ctx, const ftj_attention_desc *desc,
+                                ftj_attention **out)
+{
+    ftj_status status = ftj_desc_check(desc, &ctx->log);
+    if (status)
+        return status;
+    struct ftj_attention *attn = calloc(1, sizeof(*attn));
+    if (!attn)
+        return ftj_fail(&ctx->log, FTJ_E_NO_MEMORY, "no memory for an attention");
+    attn->ctx = ctx;
+    attn->desc = *desc;
+    fill_defaults(&attn->desc);
+    attn->group = attn->desc.num_q_heads / attn->desc.kv.shape.num_kv_heads;
+
+    status = build_kernels(attn);
+    if (status) {
+        free(attn);
+        return status;
+    }
+    plan_decode(attn);
+    *out = attn;
+    return FTJ_OK;
+}
+
+void ftj_attention_destroy(ftj_attention *attn)
+{
+    free(attn);
+}
+
+/* ---- calls ------------------------------------------------------------------------------------ */
+
+static ftj_status need(const struct ftj_attention *attn, enum ftj_kernel_op op, const char *name)
+{
+    if (attn->kernels[op])
+        return FTJ_OK;
+    return ftj_fail(&attn->ctx->log, FTJ_E_INVALID,
+                    "the attention was created without %s; add it to desc.ops", name);
+}
+
+static ftj_status launch(const struct ftj_attention *attn, enum ftj_kernel_op op, uint64_t blocks,
+                         const void *params, size_t params_bytes, struct CUstream_st *stream)
+{
+    struct ftj_backend *backend = &attn->ctx->backend;
+    if (blocks > INT32_MAX)
+        return ftj_fail(&attn->ctx->log, FTJ_E_INVALID,
+                        "the call needs %llu blocks; at most %d can be launched at once",
+                        (unsigned long long)blocks, INT32_MAX);
+    return backend->ops->launch(backend, &attn->kernels[op]->module, (uint32_t)blocks, params,
+                                params_bytes, stream);
+}
+
+static ftj_status check_stream(const struct ftj_attention *attn, struct CUstream_st *stream)
+{
+    struct ftj_backend *backend = &attn->ctx->backend;
+    return backend->ops->check_stream(backend, stream);
+}
+
+static uint64_t blocks_for(const struct ftj_attention *attn, enum ftj_kernel_op op, uint64_t rows)
+{
+    const uint32_t per_block = attn->kernels[op]->config.rows_per_block;
+    return (rows + per_block - 1) / per_block;
+}
+
+ftj_status ftj_kv_store(ftj_attention *attn, const ftj_store_args *args, struct CUstream_st *stream)
+{
+    ftj_store_params params;
+    ftj_status status = need(attn, FTJ_KERNEL_STORE, "FTJ_OP_STORE");
+    if (status || !args->num_tokens)
+        return status;
+    status = check_stream(attn, stream);
+    if (status)
+        return status;
+    status = ftj_args_store(attn, args, &params);
+    if (status)
+        return status;
+    const uint64_t rows = params.num_tokens * params.num_kv_heads;
+    return launch(attn, FTJ_KERNEL_STORE, blocks_for(attn, FTJ_KERNEL_STORE, rows), &params,
+                  sizeof(params), stream);
+}
+
+ftj_status ftj_attention_decode(ftj_attention *attn, const ftj_decode_args *args,
+                                struct CUstream_st *stream)
+{
+    ftj_decode_params params;
+    ftj_status status = need(attn, FTJ_KERNEL_DECODE, "FTJ_OP_DECODE");
+    if (status || !args->requests.batch)
+        return status;
+    status = check_stream(attn, stream);
+    if (status)
+        return status;
+    status = ftj_args_decode(attn, args, &params);
+    if (status)
+        return status;
+    status = launch(attn, FTJ_KERNEL_DECODE, attn->decode_blocks, &params, sizeof(params), stream);
+    if (status)
+        return status;
+    const uint64_t rows = (uint64_t)args->requests.batch * attn->desc.num_q_heads;
+    return launch(attn, FTJ_KERNEL_COMBINE, blocks_for(attn, FTJ_KERNEL_COMBINE, rows), &params,
+                  sizeof(params), stream);
+}
+
+ftj_status ftj_attention_generic(ftj_attention *attn, const ftj_generic_args *args,
+                                 struct CUstream_st *stream)
+{
+    ftj_generic_params params;
+    ftj_status status = need(attn, FTJ_KERNEL_GENERIC, "FTJ_OP_GENERIC");
+    if (status || !args->num_queries)
+        return status;
+    status = check_stream(attn, stream);
+    if (status)
+        return status;
+    status = ftj_args_generic(attn, args, &params);
+    if (status)
+        return status;
+    const uint64_t rows = (uint64_t)args->num_queries * attn->desc.num_q_heads;
+    return launch(attn, FTJ_KERNEL_GENERIC, blocks_for(attn, FTJ_KERNEL_GENERIC, rows), &params,
+                  sizeof(params), stream);
+}
+
+ftj_status ftj_state_merge(ftj_attention *attn, const ftj_merge_args *args,
+                           struct CUstream_st *stream)
+{
+    ftj_merge_params params;
+    ftj_status status = need(attn, FTJ_KERNEL_MERGE, "FTJ_OP_MERGE");
+    if (status || !args->rows)
+        return status;
+    status = check_stream(attn, stream);
+    if (status)
+        return status;
+    status = ftj_args_merge(attn, args, &params);
+    if (status)
+        return status;
+    return launch(attn, FTJ_KERNEL_MERGE, blocks_for(attn, FTJ_KERNEL_MERGE, args->rows), &params,
+                  sizeof(params), stream);
+}

@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The pipeline, as one short function: ftj_kernel_get().
+ *
+ *   problem -> variant, config -> source -> key -> memory -> disk -> compiler -> module
+ */
+#include "runtime/kernel.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "codegen/template_set.h"
+#include "runtime/report.h"
+
+#define MAX_OPTIONS 16
+
+/* A lookup under way: what build() needs once memory had nothing. */
+struct lookup {
+    struct ftj_context *ctx;
+    const struct ftj_problem *problem;
+    const struct ftj_variant *variant;
+    struct ftj_config config;
+    struct ftj_source source;
+    struct ftj_key key;
+    bool built;
+};
+
+static ftj_status select_variant(const struct ftj_problem *problem, const struct ftj_device *device,
+                                 const struct ftj_log *log, const struct ftj_variant **variant,
+                                 struct ftj_config *config)
+{
+    *variant = ftj_variant_select(problem, device, config);
+    if (*variant)
+        return FTJ_OK;
+
+    char why[256];
+    struct ftj_text reasons = {0};
+    for (size_t i = 0; i < ftj_num_variants; i++) {
+        if (ftj_variants[i].op != problem->op)
+            continue;
+        ftj_variant_explain(&ftj_variants[i], problem, device, why, sizeof(why));
+        ftj_text_printf(&reasons, "%s%s %s", reasons.size ? "; " : "", ftj_variants[i].name, why);
+    }
+    const ftj_status status =
+        ftj_fail(log, FTJ_E_UNSUPPORTED, "no kernel for head_dim %u, K %s, V %s on %s: %s",
+                 problem->head_dim, ftj_kv_format_name(problem->k_format),
+                 ftj_kv_format_name(problem->v_format), device->target,
+                 reasons.data ? reasons.data : "there is no variant of this operation");
+    ftj_text_finish(&reasons);
+    return status;
+}
+
+static ftj_status init_key(struct ftj_key *key, const struct ftj_source *source,
+                           const struct ftj_compiler *compiler)
+{
+    const char *options[MAX_OPTIONS];
+    char storage[64];
+    const size_t num_options =
+        compiler->options(compiler, source, options, MAX_OPTIONS, storage);
+    return ftj_key_init(key, &(struct ftj_key_input){
+                                 .template_id = source->template_id,
+                                 .source = source->text.data,
+                                 .source_bytes = source->text.size,
+                                 .templates = ftj_templates_digest,
+                                 .options = options,
+                                 .num_options = num_options,
+                                 .target = source->target,
+                                 .output = compiler->output,
+                                 .compiler = compiler->id,
+                             });
+}
+
+ftj_status ftj_kernel_describe(const struct ftj_problem *problem, const struct ftj_device *device,
+                               const struct ftj_compiler *compiler, struct ftj_source *source,
+                               struct ftj_key *key, const struct ftj_log *log)
+{
+    const struct ftj_variant *variant;
+    struct ftj_config config;
+    ftj_status status = select_variant(problem, device, log, &variant, &config);
+    if (status)
+        return status;
+    status = ftj_source_init(source, variant, problem, &config, device);
+    if (status)
+        return status;
+    status = init_key(key, source, compiler);
+    if (status)
+        ftj_source_finish(source);
+    return status;
+}
+
+/* Compile, and save for the next process. A cache that cannot be written costs time, never
+ * correctness: the store has said so. */
+static ftj_status compile(struct lookup *lookup, struct ftj_entry *entry)
+{
+    struct ftj_context *ctx = lookup->ctx;
+    if (ctx->backend.ops->is_capturing(&ctx->backend))
+        return ftj_fail(&ctx->log, FTJ_E_CAPTURE,
+                        "%s would have to be compiled inside a stream capture; create the "
+                        "attention before the capture",
+                        lookup->source.template_id);
+
+    struct ftj_binary binary = {0};
+    ftj_status status = ctx->compiler.compile(&ctx->compiler, &lookup->source, &binary);
+    if (status == FTJ_E_COMPILE)
+        ftj_report_compile(&ctx->log, &lookup->key, &lookup->source, &binary);
+    if (status) {
+        ftj_binary_finish(&binary);
+        return status;
+    }
+    atomic_fetch_add(&ctx->stats.compiles, 1);
+    atomic_fetch_add(&ctx->stats.compile_us, binary.compile_us);
+    ftj_say(&ctx->log, FTJ_LOG_INFO, "compiled %s for %s in %u ms: not in the cache (%s)",
+            lookup->source.template_id, lookup->source.target, binary.compile_us / 1000,
+            lookup->key.hex);
+
+    *entry = (struct ftj_entry){.code = binary.code,
+                                .log = binary.log,
+                                .facts = {.registers = binary.registers,
+                                          .smem_bytes = binary.smem_bytes,
+                                          .spill_bytes = binary.spill_bytes,
+                                          .compile_us = binary.compile_us}};
+    if (ftj_store_put(ctx->store, &lookup->key, entry))
+        atomic_fetch_add(&ctx->stats.dropped_writes, 1);
+    return FTJ_OK;
+}
+
+/* Machine code: from disk when it is there and sound, else compiled. */
+static ftj_status fetch(struct lookup *lookup, struct ftj_entry *entry, bool *from_disk)
+{
+    struct ftj_context *ctx = lookup->ctx;
+    const ftj_status status = ftj_store_get(ctx->store, &lookup->key, entry);
+    *from_disk = status == FTJ_OK;
+    if (status == FTJ_OK) {
+        atomic_fetch_add(&ctx->stats.disk_hits, 1);
+        return FTJ_OK;
+    }
+    if (status == FTJ_E_DAMAGED)
+        atomic_fetch_add(&ctx->stats.damaged_entries, 1);
+    return compile(lookup, entry);
+}
+
+/* Code -> function. An entry from disk that the driver refuses is dropped and built once more. */
+static ftj_status load(struct lookup *lookup, struct ftj_entry *entry, bool from_disk,
+                       struct ftj_module *module)
+{
+    struct ftj_backend *backend = &lookup->ctx->backend;
+    ftj_status status = backend->ops->module_load(backend, &entry->code, &lookup->config, module);
+    if (status != FTJ_E_DAMAGED || !from_disk)
+        return status;
+
+    ftj_store_drop(lookup->ctx->store, &lookup->key);
+    atomic_fetch_add(&lookup->ctx->stats.damaged_entries, 1);
+    ftj_entry_finish(entry);
+    status = compile(lookup, entry);
+    if (status)
+        return status;
+    return backend->ops->module_load(backend, &entry->code, &lookup->config, module);
+}
+
+/* Called by the memo when it has no such kernel. */
+static ftj_status build(void *data, void **value)
+{
+    struct lookup *lookup = data;
+    lookup->built = true;
+    struct ftj_kernel *kernel = calloc(1, sizeof(*kernel));
+    if (!kernel)
+        return FTJ_E_NO_MEMORY;
+    kernel->variant = lookup->variant;
+    kernel->config = lookup->config;
+
+    struct ftj_entry entry = {0};
+    bool from_disk = false;
+    ftj_status status = fetch(lookup, &entry, &from_disk);
+    if (status == FTJ_OK)
+        status = load(lookup, &entry, from_disk, &kernel->module);
+    ftj_entry_finish(&entry);
+    if (status) {
+        free(kernel);
+        return status;
+    }
+    *value = kernel;
+    return FTJ_OK;
+}
+
+void ftj_kernel_destroy(void *kernel, void *context)
+{
+    struct ftj_context *ctx = context;
+    struct ftj_kernel *owned = kernel;
+    ctx->backend.ops->module_unload(&ctx->backend, &owned->module);
+    free(owned);
+}
+
+ftj_status ftj_kernel_get(struct ftj_context *ctx, const struct ftj_problem *problem,
+                          const struct ftj_kernel **out)
+{
+    struct lookup lookup = {.ctx = ctx, .problem = problem};
+    const struct ftj_device *device = &ctx->backend.device;
+    void *kernel = NULL;
+
+    ftj_status status =
+        select_variant(problem, device, &ctx->log, &lookup.variant, &lookup.config);
+    if (status)
+        return status;
+    status = ftj_source_init(&lookup.source, lookup.variant, problem, &lookup.config, device);
+    if (status)
+        goto cleanup;
+    status = init_key(&lookup.key, &lookup.source, &ctx->compiler);
+    if (status)
+        goto cleanup;
+    status = ftj_memo_get(ctx->memo, &lookup.key, build, &lookup, &kernel);
+    if (status)
+        goto cleanup;
+
+    if (!lookup.built)
+        atomic_fetch_add(&ctx->stats.memory_hits, 1);
+    *out = kernel;
+
+cleanup:
+    ftj_key_finish(&lookup.key);
+    ftj_source_finish(&lookup.source);
+    return status;
+}

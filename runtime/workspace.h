@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: MIT */
+/* Where the partial results of a decode lie in the caller's workspace. */
+#ifndef FTJ_RUNTIME_WORKSPACE_H
+#define FTJ_RUNTIME_WORKSPACE_H
+
+#include "runtime/attention_state.h"
+
+struct ftj_workspace {
+    size_t partial_out;   /* float [2 * blocks][heads_per_unit][head_dim] */
+    size_t partial_state; /* float2 [2 * blocks][heads_per_unit] */
+    size_t segments;      /* uint2 [batch * num_kv_heads * head_blocks] */
+    size_t bytes;
+};
+
+/* Offsets for a batch. A block leaves at most two partial results: of the segment it starts in and
+ * of the one it ends in. */
+struct ftj_workspace ftj_workspace_plan(const struct ftj_attention *attn, uint32_t batch);
+
+#endif
