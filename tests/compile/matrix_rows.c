@@ -13,22 +13,25 @@ enum { kv_heads = 2 };
 /* Each row is here for a reason, and each kernel that once failed to compile adds a row. */
 static const struct matrix_row chosen[] = {
     /* the shape that most models have, in every format */
-    {FTJ_DTYPE_BF16, FTJ_KV_16BIT, FTJ_KV_16BIT, 128, 4, 64, FTJ_KV_PACKED, FTJ_TABLE_BLOCKS, 0},
-    {FTJ_DTYPE_BF16, FTJ_KV_FP8, FTJ_KV_FP8, 128, 4, 64, FTJ_KV_PACKED, FTJ_TABLE_BLOCKS, 0},
-    {FTJ_DTYPE_BF16, FTJ_KV_NVFP4, FTJ_KV_NVFP4, 128, 4, 64, FTJ_KV_PACKED, FTJ_TABLE_BLOCKS, 0},
-    {FTJ_DTYPE_BF16, FTJ_KV_FP8, FTJ_KV_NVFP4, 128, 4, 64, FTJ_KV_PACKED, FTJ_TABLE_BLOCKS, 0},
+    {FTJ_DTYPE_BF16, FTJ_KV_16BIT, FTJ_KV_16BIT, 128, 4, 64, FTJ_KV_PACKED, FTJ_TABLE_BLOCKS, 0, 0},
+    {FTJ_DTYPE_BF16, FTJ_KV_FP8, FTJ_KV_FP8, 128, 4, 64, FTJ_KV_PACKED, FTJ_TABLE_BLOCKS, 0, 0},
+    {FTJ_DTYPE_BF16, FTJ_KV_NVFP4, FTJ_KV_NVFP4, 128, 4, 64, FTJ_KV_PACKED, FTJ_TABLE_BLOCKS, 0, 0},
+    {FTJ_DTYPE_BF16, FTJ_KV_FP8, FTJ_KV_NVFP4, 128, 4, 64, FTJ_KV_PACKED, FTJ_TABLE_BLOCKS, 0, 0},
     /* FreeToken's layout: slots of one token, heads innermost */
-    {FTJ_DTYPE_FP16, FTJ_KV_16BIT, FTJ_KV_16BIT, 64, 8, 1, FTJ_KV_NHD, FTJ_TABLE_SLOTS, 0},
-    {FTJ_DTYPE_BF16, FTJ_KV_FP8, FTJ_KV_NVFP4, 256, 8, 1, FTJ_KV_NHD, FTJ_TABLE_SLOTS, 0},
+    {FTJ_DTYPE_FP16, FTJ_KV_16BIT, FTJ_KV_16BIT, 64, 8, 1, FTJ_KV_NHD, FTJ_TABLE_SLOTS, 0, 0},
+    {FTJ_DTYPE_BF16, FTJ_KV_FP8, FTJ_KV_NVFP4, 256, 8, 1, FTJ_KV_NHD, FTJ_TABLE_SLOTS, 0, 0},
     /* a head_dim that is no power of two: tails of rows */
-    {FTJ_DTYPE_BF16, FTJ_KV_FP8, FTJ_KV_FP8, 80, 8, 64, FTJ_KV_NHD, FTJ_TABLE_BLOCKS, 0},
-    {FTJ_DTYPE_FP16, FTJ_KV_NVFP4, FTJ_KV_NVFP4, 80, 4, 1, FTJ_KV_PACKED, FTJ_TABLE_SLOTS, 0},
+    {FTJ_DTYPE_BF16, FTJ_KV_FP8, FTJ_KV_FP8, 80, 8, 64, FTJ_KV_NHD, FTJ_TABLE_BLOCKS, 0, 0},
+    {FTJ_DTYPE_FP16, FTJ_KV_NVFP4, FTJ_KV_NVFP4, 80, 4, 1, FTJ_KV_PACKED, FTJ_TABLE_SLOTS, 0, 0},
     /* three tiles of query heads: the most registers a usual group takes */
-    {FTJ_DTYPE_BF16, FTJ_KV_16BIT, FTJ_KV_16BIT, 256, 24, 64, FTJ_KV_PACKED, FTJ_TABLE_BLOCKS, 0},
-    {FTJ_DTYPE_FP16, FTJ_KV_NVFP4, FTJ_KV_NVFP4, 64, 24, 1, FTJ_KV_NHD, FTJ_TABLE_SLOTS, 30},
+    {FTJ_DTYPE_BF16, FTJ_KV_16BIT, FTJ_KV_16BIT, 256, 24, 64, FTJ_KV_PACKED, FTJ_TABLE_BLOCKS, 0,
+     0},
+    {FTJ_DTYPE_FP16, FTJ_KV_NVFP4, FTJ_KV_NVFP4, 64, 24, 1, FTJ_KV_NHD, FTJ_TABLE_SLOTS, 30,
+     FTJ_DTYPE_FP32},
     /* the widest head: the most shared memory */
-    {FTJ_DTYPE_BF16, FTJ_KV_16BIT, FTJ_KV_16BIT, 512, 8, 64, FTJ_KV_NHD, FTJ_TABLE_BLOCKS, 0},
-    {FTJ_DTYPE_BF16, FTJ_KV_NVFP4, FTJ_KV_NVFP4, 512, 24, 64, FTJ_KV_PACKED, FTJ_TABLE_BLOCKS, 50},
+    {FTJ_DTYPE_BF16, FTJ_KV_16BIT, FTJ_KV_16BIT, 512, 8, 64, FTJ_KV_NHD, FTJ_TABLE_BLOCKS, 0, 0},
+    {FTJ_DTYPE_BF16, FTJ_KV_NVFP4, FTJ_KV_NVFP4, 512, 24, 64, FTJ_KV_PACKED, FTJ_TABLE_BLOCKS, 50,
+     FTJ_DTYPE_FP32},
 };
 
 static const struct {
@@ -96,6 +99,8 @@ ftj_status matrix_row_desc(const struct matrix_row *row, ftj_attention_desc *des
         .num_q_heads = kv_heads * row->group,
         .dtype = row->dtype,
         .softcap = row->softcap,
+        .store_dtype = row->io_dtype,
+        .generic_dtype = row->io_dtype,
     };
     const ftj_status status = ftj_kv_layout_init(&desc->kv, &shape);
     if (status)

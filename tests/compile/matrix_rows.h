@@ -15,6 +15,7 @@ struct matrix_row {
     ftj_kv_order order;
     ftj_kv_table table;
     float softcap;
+    ftj_dtype io_dtype; /* of stored rows and of the oracle's Q and O; 0: dtype */
 };
 
 /* Rows of the CI subset, or with `all` of the whole product. */
