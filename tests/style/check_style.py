@@ -137,7 +137,8 @@ def check_includes(path, _lines, text):
 
 def is_host_side(path):
     """Templates that the host's own compiler reads too: the CPU target and the shared params."""
-    return path.endswith('_cpu.cuh') or path == 'templates/block/params.h'
+    name = os.path.basename(path)
+    return 'cpu' in name or path == 'templates/block/params.h'
 
 
 def check_asm(path, _lines, text):
@@ -188,6 +189,19 @@ def check_subjects():
             yield f'commit {commit}: the subject has {len(subject)} columns'
 
 
+def check_readme():
+    """The C code that README shows is code that the tests build and run."""
+    with open('README.md', encoding='utf-8') as readme:
+        shown = re.findall(r'^```c\n(.*?)^```', readme.read(), re.M | re.S)
+    with open('examples/embed.c', encoding='utf-8') as example:
+        program = example.read()
+    for block in shown:
+        if block not in program:
+            yield f'README.md shows code that examples/embed.c lacks: {block.splitlines()[0]}'
+    if not shown:
+        yield 'README.md shows no code'
+
+
 def file_complaints(check, paths):
     for path in paths:
         if not is_text(path) or path.startswith(GENERATED):
@@ -203,6 +217,7 @@ def main():
     paths = tree_files()
     results = [(name, list(file_complaints(check, paths))) for name, check in FILE_CHECKS.items()]
     results.append(('file names are unique', list(check_names(paths))))
+    results.append(('README shows code of the examples', list(check_readme())))
     results.append(('commit subjects are short and have no full stop', list(check_subjects())))
 
     print(f'1..{len(results)}')
