@@ -21,7 +21,7 @@ ALLOWED = {
     'base': {'base', 'ftjit'},
     'codegen': {'codegen', 'base', 'ftjit'},
     'cache': {'cache', 'base', 'ftjit'},
-    'runtime': {'runtime', 'codegen', 'cache', 'base', 'ftjit', 'block'},
+    'runtime': {'runtime', 'codegen', 'cache', 'base', 'ftjit', 'templates'},
     'include': {'ftjit'},
     'templates': {'kernel', 'block', 'ptx'},
     'examples': {'ftjit'},

@@ -1,0 +1,112 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""What tests/on_gpu.sh leaves: the record of a round, and the bench's results.
+
+  gpu_record.py shards WORK NUM REPORT      sum up the shards of the check harness; prints
+                                            "passed failed skipped", writes what failed to REPORT
+  gpu_record.py results DECODE STORE COMMIT FOLDER OUT
+                                            join bench documents into FOLDER/<gpu>.json
+  gpu_record.py record FILE TREES INFO SUITES
+                                            put suites into the record; exits 1 if any failed
+"""
+
+import json
+import os
+import sys
+import time
+
+
+def read_json(path):
+    with open(path, encoding='utf-8') as file:
+        return json.load(file)
+
+
+def write_json(path, value):
+    os.makedirs(os.path.dirname(path) or '.', exist_ok=True)
+    with open(path, 'w', encoding='utf-8') as file:
+        json.dump(value, file, indent=1)
+        file.write('\n')
+
+
+def read_text(path):
+    try:
+        with open(path, encoding='utf-8', errors='replace') as file:
+            return file.read()
+    except OSError:
+        return ''
+
+
+def shards(work, num, report_path):
+    """A shard that did not end as it should counts as one failure, whatever it printed before."""
+    totals, report = {'passed': 0, 'failed': 0, 'skipped': 0}, []
+    for index in range(int(num)):
+        base = os.path.join(work, f'shard_{index}')
+        code = read_text(base + '.rc').strip()
+        try:
+            result = read_json(base + '.json')
+            counts = {key: int(result[key]) for key in totals}
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            result, counts = {}, {'passed': 0, 'failed': 1, 'skipped': 0}
+            report.append(f'shard {index} ended with {code} and no result ({error}):')
+            report.append(read_text(base + '.err')[-2000:])
+        if code != '0' and not counts['failed']:
+            counts['failed'] = 1
+            report.append(f'shard {index} ended with {code}')
+        report += [json.dumps(row) for row in result.get('failures', [])]
+        totals = {key: totals[key] + counts[key] for key in totals}
+    with open(report_path, 'w', encoding='utf-8') as file:
+        file.write(json.dumps(totals) + '\n' + '\n'.join(report) + '\n')
+    print(totals['passed'], totals['failed'], totals['skipped'])
+    return 0
+
+
+def results(decode_path, store_path, commit_path, folder, out):
+    decode, store = read_json(decode_path), read_json(store_path)
+    joined = dict(decode, rows=decode['rows'] + store['rows'])
+    commit = read_text(commit_path).strip()
+    if commit:
+        joined['commit'] = commit
+    name = '-'.join(joined['gpu'].lower().split()) + '.json'
+    for place in (folder, out):
+        write_json(os.path.join(place, name), joined)
+    return 0
+
+
+def merged(old, trees, gpu, driver, suites):
+    """A record of the same trees on the same machine keeps the suites that were not run again."""
+    same = old.get('trees') == trees and old.get('gpu') == gpu and old.get('driver') == driver
+    kept = [suite for suite in old.get('suites', []) if same] if same else []
+    again = {suite['name'] for suite in suites}
+    return {
+        'gpu': gpu,
+        'driver': driver,
+        'date': time.strftime('%Y-%m-%d', time.gmtime()),
+        'trees': trees,
+        'suites': [suite for suite in kept if suite['name'] not in again] + suites,
+    }
+
+
+def record(path, trees_path, info_path, suites_path):
+    trees = dict(line.split() for line in read_text(trees_path).splitlines())
+    info = read_json(info_path)
+    suites = []
+    for line in read_text(suites_path).splitlines():
+        name, passed, failed, skipped, seconds = line.split()
+        suites.append({'name': name, 'passed': int(passed), 'failed': int(failed),
+                       'skipped': int(skipped), 'seconds': int(seconds)})
+    old = read_json(path) if os.path.exists(path) else {}
+    driver = info['driver']
+    new = merged(old, trees, info['gpu'], driver, suites)
+    write_json(path, new)
+    for suite in new['suites']:
+        print(f'{suite["name"]}: {suite["passed"]} passed, {suite["failed"]} failed, '
+              f'{suite["skipped"]} skipped')
+    return 1 if any(suite['failed'] for suite in suites) or not suites else 0
+
+
+COMMANDS = {'shards': shards, 'results': results, 'record': record}
+
+if __name__ == '__main__':
+    if len(sys.argv) < 2 or sys.argv[1] not in COMMANDS:
+        sys.exit(__doc__)
+    sys.exit(COMMANDS[sys.argv[1]](*sys.argv[2:]))

@@ -1,0 +1,167 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# One round on a machine with a GPU, within nine minutes: the kernels against their references, the
+# sanitizers, the bench. Takes the build that `./dev gpu-build` made, which needs nothing of that
+# machine but its driver, NVRTC and python3.
+#
+#   tests/on_gpu.sh [check|sanitize|bench|all]
+#
+# Leaves tests/gpu_record.json and bench/results/<gpu>.json, which are committed, and copies of both
+# and its logs in $OUT. A part alone adds its suites to the record if that is of the same trees.
+set -u
+cd "$(dirname "$0")/.." || exit 1
+part=${1:-all}
+build=$PWD/${FTJIT_BUILD:-build-gpu}
+out=${OUT:-$build/round}
+work=$build/work
+processes=$(nproc)
+[ "$processes" -le 16 ] || processes=16
+deadline=$(($(date +%s) + 530))
+FTJIT_CACHE_DIR=$work/cache
+export FTJIT_CACHE_DIR
+mkdir -p "$out" "$work/cache"
+: >"$work/suites"
+
+if [ ! -x "$build/cli/ftjit" ]; then
+    echo "on_gpu.sh: $build/cli/ftjit is not there; run ./dev gpu-build and carry build-gpu" >&2
+    exit 1
+fi
+
+# limited SECONDS COMMAND...: a program of ours, never past the round's own end.
+limited() {
+    seconds=$1
+    shift
+    left=$((deadline - $(date +%s)))
+    [ "$seconds" -le "$left" ] || seconds=$left
+    [ "$seconds" -gt 0 ] || return 124
+    LD_LIBRARY_PATH=$build/lib timeout -k 5 "$seconds" "$@"
+}
+ftjit() {
+    seconds=$1
+    shift
+    limited "$seconds" "$build/cli/ftjit" "$@"
+}
+
+# suite NAME PASSED FAILED SKIPPED STARTED: remember a result for the record.
+suite() {
+    seconds=$(($(date +%s) - $5))
+    echo "$1 $2 $3 $4 $seconds" >>"$work/suites"
+    echo "== $1: $2 passed, $3 failed, $4 skipped in $seconds s"
+}
+
+# The whole check harness, its rows dealt to processes that share one cache.
+check() {
+    started=$(date +%s)
+    i=0
+    while [ "$i" -lt "$processes" ]; do
+        (
+            ftjit 240 verify --json --shard "$i/$processes" \
+                >"$work/shard_$i.json" 2>"$work/shard_$i.err"
+            echo $? >"$work/shard_$i.rc"
+        ) &
+        i=$((i + 1))
+    done
+    wait
+    # shellcheck disable=SC2046
+    set -- $(python3 tests/gpu_record.py shards "$work" "$processes" "$out/check.txt")
+    suite check "$1" "$2" "$3" "$started"
+}
+
+# Programs for the driver's side of things: contexts, capture, threads. They print TAP.
+gpu_programs() {
+    started=$(date +%s)
+    : >"$out/gpu.txt"
+    for program in "$build"/tests/gpu/test_*; do
+        [ -x "$program" ] && [ ! -d "$program" ] || continue
+        name=${program##*/}
+        limited 60 "$program" >"$work/$name.tap" 2>&1 ||
+            echo "not ok - $name ended with $?" >>"$work/$name.tap"
+        { echo "# $name" && cat "$work/$name.tap"; } >>"$out/gpu.txt"
+    done
+    suite gpu "$(grep '^ok' "$out/gpu.txt" | grep -civ '# skip')" \
+        "$(grep -c '^not ok' "$out/gpu.txt")" "$(grep '^ok' "$out/gpu.txt" | grep -ci '# skip')" \
+        "$started"
+}
+
+# A few small rows under each tool; the kernels come from the cache that `check` filled.
+sanitize() {
+    started=$(date +%s)
+    tools='memcheck initcheck racecheck'
+    for tool in $tools; do
+        (
+            limited 110 compute-sanitizer --tool "$tool" --error-exitcode 99 --print-limit 20 \
+                "$build/cli/ftjit" verify --quick --shard 0/16 >"$work/$tool.txt" 2>&1
+            echo $? >"$work/$tool.rc"
+        ) &
+    done
+    wait
+    passed=0
+    failed=0
+    : >"$out/sanitize.txt"
+    for tool in $tools; do
+        code=$(cat "$work/$tool.rc")
+        if [ "$code" = 0 ]; then
+            passed=$((passed + 1))
+        else
+            failed=$((failed + 1))
+        fi
+        { echo "# $tool ended with $code" && tail -n 60 "$work/$tool.txt"; } >>"$out/sanitize.txt"
+    done
+    grep '^# \|ERROR SUMMARY\|RACECHECK SUMMARY' "$out/sanitize.txt"
+    suite sanitize "$passed" "$failed" 0 "$started"
+}
+
+# bench_step NAME SECONDS ARGS...: one bench; its check failing is a failure of the step.
+bench_step() {
+    name=$1
+    seconds=$2
+    shift 2
+    if ftjit "$seconds" bench "$name" --json "$@" >"$work/bench_$name.json" 2>"$work/bench_$name.err"
+    then
+        passed=$((passed + 1))
+    else
+        echo "bench $name ended with $?" >>"$work/bench_$name.err"
+        failed=$((failed + 1))
+    fi
+    { echo "# bench $name" && cat "$work/bench_$name.json" "$work/bench_$name.err"; } >>"$out/bench.txt"
+}
+
+bench() {
+    started=$(date +%s)
+    passed=0
+    failed=0
+    : >"$out/bench.txt"
+    bench_step decode 150
+    bench_step store 60
+    bench_step launch 30
+    bench_step start 60
+    python3 tests/gpu_record.py results "$work/bench_decode.json" "$work/bench_store.json" \
+        "$build/commit" bench/results "$out" || failed=$((failed + 1))
+    suite bench "$passed" "$failed" 0 "$started"
+}
+
+ftjit 30 info >"$out/info.txt" 2>&1
+code=$?
+cat "$out/info.txt"
+if [ "$code" != 0 ]; then
+    echo 'on_gpu.sh: there is no usable GPU here' >&2
+    exit 1
+fi
+ftjit 30 info --json >"$work/info.json"
+
+case $part in
+check) check && gpu_programs ;;
+sanitize) sanitize ;;
+bench) bench ;;
+all) check && gpu_programs && sanitize && bench ;;
+*)
+    echo 'use: tests/on_gpu.sh [check|sanitize|bench|all]' >&2
+    exit 2
+    ;;
+esac
+
+python3 tests/gpu_record.py record tests/gpu_record.json "$build/trees" "$work/info.json" \
+    "$work/suites"
+code=$?
+cp tests/gpu_record.json "$out/"
+exit "$code"
