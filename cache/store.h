@@ -13,7 +13,8 @@
 struct ftj_store; /* opaque: an open directory, or none */
 
 /* Always makes a store (except FTJ_E_NO_MEMORY). `dir` NULL: FTJIT_CACHE_DIR, XDG_CACHE_HOME/ftjit,
- * HOME/.cache/ftjit. `disabled` true: no directory, and no sentence. */
+ * HOME/.cache/ftjit. `disabled` true: no directory, and no sentence. The directory is looked at, so
+ * that an unusable one is said now, and made by the first put. `log` is copied. */
 FTJ_NODISCARD ftj_status ftj_store_create(const char *dir, bool disabled, const struct ftj_log *log,
                                           struct ftj_store **out);
 void ftj_store_destroy(struct ftj_store *store); /* NULL is fine */
@@ -22,11 +23,12 @@ void ftj_store_destroy(struct ftj_store *store); /* NULL is fine */
 const char *ftj_store_dir(const struct ftj_store *store);
 
 /* FTJ_OK; FTJ_E_NOT_FOUND: a miss; FTJ_E_DAMAGED: something was there and failed its checks: it has
- * been said (one sentence naming the path) and is removed if that is possible. */
+ * been said (one sentence naming the path) and is removed if that is possible. FTJ_E_NO_MEMORY. */
 FTJ_NODISCARD ftj_status ftj_store_get(struct ftj_store *store, const struct ftj_key *key,
                                        struct ftj_entry *entry);
 
-/* Publish by rename. Failure leaves no temporary behind and has been said once per store. */
+/* Publish by rename. FTJ_OK also when the store is disabled: there was nothing to lose. FTJ_E_IO: not
+ * saved; it leaves no temporary behind and has been said once per store. */
 FTJ_NODISCARD ftj_status ftj_store_put(struct ftj_store *store, const struct ftj_key *key,
                                        const struct ftj_entry *entry);
 

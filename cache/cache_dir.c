@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: MIT */
+#define _GNU_SOURCE /* secure_getenv() */
+#include "cache/cache_dir.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* What backup programs look for: bford.info/cachedir. */
+static const char tag[] = "Signature: 8a477f597d28d172789f06886806bc55\n"
+                          "# This directory holds compiled kernels of ftjit. They are built again\n"
+                          "# when they are missing.\n";
+
+void ftj_reason_set(struct ftj_reason *reason, int error, const char *format, ...)
+{
+    char what[384];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(what, sizeof(what), format, args);
+    va_end(args);
+    char buffer[128];
+    snprintf(reason->text, sizeof(reason->text), "%s: %s", what,
+             strerror_r(error, buffer, sizeof(buffer)));
+}
+
+/* NULL also in a program that runs with more rights than its user: the environment is not its own.
+ */
+static const char *variable(const char *name)
+{
+    const char *value = secure_getenv(name);
+    return value && value[0] != '\0' ? value : NULL;
+}
+
+/* The base directory rules: a relative path in these is to be ignored. */
+static const char *absolute_variable(const char *name)
+{
+    const char *value = variable(name);
+    return value && value[0] == '/' ? value : NULL;
+}
+
+static char *join(const char *parent, const char *child)
+{
+    const size_t size = strlen(parent) + strlen(child) + 2;
+    char *path = malloc(size);
+    if (path)
+        snprintf(path, size, "%s/%s", parent, child);
+    return path;
+}
+
+ftj_status ftj_cache_dir_init(struct ftj_cache_dir *dir, const char *setting,
+                              struct ftj_reason *reason)
+{
+    const char *named = setting ? setting : variable("FTJIT_CACHE_DIR");
+    const char *xdg = absolute_variable("XDG_CACHE_HOME");
+    const char *home = absolute_variable("HOME");
+    char cwd[PATH_MAX];
+
+    struct ftj_cache_dir found = {0};
+    if (named) {
+        found.origin = setting ? "the setting cache_dir" : "FTJIT_CACHE_DIR";
+        if (named[0] != '/' && !getcwd(cwd, sizeof(cwd))) {
+            ftj_reason_set(reason, errno, "working directory, for %s %s", found.origin, named);
+            return FTJ_E_IO;
+        }
+        found.root = named[0] == '/' ? strdup(named) : join(cwd, named);
+    } else if (xdg) {
+        found.origin = "XDG_CACHE_HOME";
+        found.root = join(xdg, "ftjit");
+    } else if (home) {
+        found.origin = "HOME";
+        found.root = join(home, ".cache/ftjit");
+    } else {
+        return FTJ_E_NOT_FOUND;
+    }
+    if (!found.root)
+        return ftj_fail(NULL, FTJ_E_NO_MEMORY, "no memory for the cache directory's path");
+    *dir = found;
+    return FTJ_OK;
+}
+
+void ftj_cache_dir_finish(struct ftj_cache_dir *dir)
+{
+    free(dir->root);
+    *dir = (struct ftj_cache_dir){0};
+}
+
+/* Best effort: without it a backup is larger, no more. */
+static void write_tag(const char *root)
+{
+    char *path = join(root, "CACHEDIR.TAG");
+    if (!path)
+        return;
+    const int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd >= 0) {
+        if (write(fd, tag, sizeof(tag) - 1) != (ssize_t)(sizeof(tag) - 1))
+            unlink(path);
+        close(fd);
+    }
+    free(path);
+}
+
+/* Make the root and what is missing above it. */
+static ftj_status make_root(const char *root, struct ftj_reason *reason)
+{
+    char *path = strdup(root);
+    if (!path) {
+        ftj_reason_set(reason, ENOMEM, "%s", root);
+        return FTJ_E_IO;
+    }
+    ftj_status status = FTJ_OK;
+    bool made = false;
+    for (char *end = path + 1; !status; end++) {
+        const char separator = *end;
+        if (separator != '/' && separator != '\0')
+            continue;
+        *end = '\0';
+        made = mkdir(path, 0700) == 0;
+        if (!made && errno != EEXIST) {
+            ftj_reason_set(reason, errno, "mkdir %s", path);
+            status = FTJ_E_IO;
+        }
+        *end = separator;
+        if (separator == '\0')
+            break;
+    }
+    if (!status && made)
+        write_tag(root);
+    free(path);
+    return status;
+}
+
+static ftj_status check_trust(const char *root, int fd, struct ftj_reason *reason)
+{
+    struct stat info;
+    if (fstat(fd, &info)) {
+        ftj_reason_set(reason, errno, "stat %s", root);
+        return FTJ_E_IO;
+    }
+    if (info.st_uid != geteuid()) {
+        snprintf(reason->text, sizeof(reason->text),
+                 "it belongs to user %lu and this process runs as user %lu",
+                 (unsigned long)info.st_uid, (unsigned long)geteuid());
+        return FTJ_E_IO;
+    }
+    if (info.st_mode & (S_IWGRP | S_IWOTH)) {
+        snprintf(reason->text, sizeof(reason->text),
+                 "others may write to it (mode %04o; chmod go-w mends it)",
+                 (unsigned)info.st_mode & 07777);
+        return FTJ_E_IO;
+    }
+    return FTJ_OK;
+}
+
+static ftj_status open_root(const char *root, bool create, int *fd, struct ftj_reason *reason)
+{
+    const int flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
+    int opened = open(root, flags);
+    if (opened < 0 && errno == ENOENT) {
+        if (!create)
+            return FTJ_E_NOT_FOUND;
+        const ftj_status status = make_root(root, reason);
+        if (status)
+            return status;
+        opened = open(root, flags);
+    }
+    if (opened < 0) {
+        ftj_reason_set(reason, errno, "open %s", root);
+        return FTJ_E_IO;
+    }
+    const ftj_status status = check_trust(root, opened, reason);
+    if (status) {
+        close(opened);
+        return status;
+    }
+    *fd = opened;
+    return FTJ_OK;
+}
+
+/* One step down; takes `parent` and closes it. */
+static ftj_status descend(int parent, const char *name, bool create, int *fd,
+                          struct ftj_reason *reason)
+{
+    ftj_status status = FTJ_OK;
+    if (create && mkdirat(parent, name, 0700) && errno != EEXIST) {
+        ftj_reason_set(reason, errno, "mkdir %s", name);
+        status = FTJ_E_IO;
+        goto cleanup;
+    }
+    *fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (*fd < 0) {
+        status = errno == ENOENT || errno == ESTALE ? FTJ_E_NOT_FOUND : FTJ_E_IO;
+        ftj_reason_set(reason, errno, "open %s", name);
+    }
+
+cleanup:
+    close(parent);
+    return status;
+}
+
+ftj_status ftj_cache_dir_open(const struct ftj_cache_dir *dir, const char *folder, bool create,
+                              int *fd, struct ftj_reason *reason)
+{
+    int at = -1;
+    ftj_status status = open_root(dir->root, create, &at, reason);
+    while (!status && *folder) {
+        char name[NAME_MAX + 1];
+        const size_t size = strcspn(folder, "/");
+        snprintf(name, sizeof(name), "%.*s", (int)size, folder);
+        status = descend(at, name, create, &at, reason);
+        folder += size;
+        folder += *folder == '/';
+    }
+    if (status)
+        return status == FTJ_E_NOT_FOUND && create ? FTJ_E_IO : status;
+    *fd = at;
+    return FTJ_OK;
+}
