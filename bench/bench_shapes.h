@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: MIT */
+/* Named workloads, and the formats they are run in. */
+#ifndef FTJ_BENCH_SHAPES_H
+#define FTJ_BENCH_SHAPES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "ftjit/attention.h"
+
+enum bench_op { BENCH_DECODE, BENCH_STORE };
+
+struct bench_shape {
+    const char *name;
+    const char *set;   /* "main", "models" or "cpu" */
+    const char *about; /* for --list */
+    uint32_t head_dim;
+    uint32_t q_heads; /* 0 for a store */
+    uint32_t kv_heads;
+    uint32_t batch;   /* requests; a store: tokens */
+    uint32_t context; /* keys of each request; 0 for a store */
+    uint32_t page;
+    uint32_t window; /* visible keys; 0: all */
+    bool sinks;
+};
+
+/* The table of an operation. */
+const struct bench_shape *bench_shapes(enum bench_op op, size_t *count);
+
+/* True when `name` is the shape's name, its set, or "all" (every set but "cpu"). */
+bool bench_shape_matches(const struct bench_shape *shape, const char *name);
+
+/* A cache's formats by name: "bf16", "fp16", "fp8", "nvfp4", or a pair for K and V, "fp8+nvfp4". */
+struct bench_format {
+    ftj_kv_format k;
+    ftj_kv_format v;
+    ftj_dtype dtype; /* of Q, O and a 16-bit side */
+    char name[24];
+};
+
+/* False, with `format` untouched, when `text` (size bytes) names none. */
+bool bench_format_parse(const char *text, size_t size, struct bench_format *format);
+
+/* What bench_format_parse() takes, for sentences. */
+extern const char bench_format_names[];
+
+const char *bench_op_name(enum bench_op op);
+
+#endif
