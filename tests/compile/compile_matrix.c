@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "codegen/compile.h"
-#include "matrix_rows.h"
+#include "tests/compile/matrix_rows.h"
 
 enum { exit_skip = 77, max_threads = 64 };
 

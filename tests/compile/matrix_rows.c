@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The problems the compile matrix builds. */
-#include "matrix_rows.h"
+#include "tests/compile/matrix_rows.h"
 
 #include <stdio.h>
 
