@@ -147,6 +147,16 @@ FTJ_DEVICE float fma_rn(float a, float b, float c) { return __fmaf_rn(a, b, c); 
 // max.f32 and min.f32: a NaN loses against a number.
 FTJ_DEVICE float max_f32(float a, float b) { return fmaxf(a, b); }
 FTJ_DEVICE float min_f32(float a, float b) { return fminf(a, b); }
+// abs.f32
+FTJ_DEVICE float abs_f32(float v) { return fabsf(v); }
+// fma.rn.sat: a * b + c, rounded once, then held to [0, 1]; a NaN becomes 0.
+FTJ_DEVICE float fma_rn_sat(float a, float b, float c) {
+    float r;
+    asm("fma.rn.sat.f32 %0, %1, %2, %3;" : "=f"(r) : "f"(a), "f"(b), "f"(c));
+    return r;
+}
+// tanh to 2 ulp (a few instructions, not tanh.approx).
+FTJ_DEVICE float tanh_f32(float v) { return tanhf(v); }
 
 // ex2.approx.ftz: 2^x to 2 ulp.
 FTJ_DEVICE float ex2_approx(float x) {

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: MIT
+// E2M1: sign, two exponent bits, one mantissa bit; magnitudes 0, .5, 1, 1.5, 2, 3, 4, 6.
+#pragma once
+#include "block/types.cuh"
+
+namespace ftj {
+
+// The value of a code; 8 is -0. Exponent and mantissa at their places in an fp32, subnormals
+// included; 2^(127 - 1) makes up for the difference of the biases. Exact.
+FTJ_DEVICE float e2m1_value(uint32_t code) {
+    constexpr float bias_difference = 85070591730234615865843651857942052864.0f; // 2^126
+    const float magnitude = ptx::mul_rn(ptx::bits_float((code & 7u) << 22), bias_difference);
+    return ptx::bits_float(ptx::float_bits(magnitude) | (code & 8u) << 28);
+}
+
+// What e2m1_magnitude() returns beside the code: the bits of its three constants.
+constexpr uint32_t e2m1_bias = 0x4a000000u + 0x4a800000u + 0x4b000000u;
+
+// e2m1_bias + the code of |n|: nearest, ties to even, 7 past 6, 0 for a NaN.
+//
+// The grid has steps of .5 up to 2, of 1 up to 4, of 2 up to 6. Each stretch, as a number of [0, 1],
+// is rounded by an addition to a power of two whose last place is the stretch's step; the
+// saturation is exact within its stretch, and what the additions count up is the code.
+FTJ_DEVICE uint32_t e2m1_magnitude(float n) {
+    const float a = ptx::abs_f32(n);
+    const float to_2 = ptx::add_rn(ptx::fma_rn_sat(a, 0.5f, 0.0f), 2097152.0f);  // in steps of 1/4
+    const float to_4 = ptx::add_rn(ptx::fma_rn_sat(a, 0.5f, -1.0f), 4194304.0f); // of 1/2
+    const float to_6 = ptx::add_rn(ptx::fma_rn_sat(a, 0.5f, -2.0f), 8388608.0f); // of 1
+    return ptx::float_bits(to_2) + ptx::float_bits(to_4) + ptx::float_bits(to_6);
+}
+
+// Eight values, first in the lowest nibble. n is the quotient x / d as the format rounds it, but
+// may be anything of the right magnitude class; x decides the sign: bit 3 is set iff x < limit.
+FTJ_DEVICE uint32_t e2m1_pack8(const float* n, const float* x, float limit) {
+    constexpr int bits = 4;
+    constexpr uint32_t sign = 8;
+    constexpr uint32_t ones = 0x11111111u;  // the sum of 16^i
+    uint32_t word = 0;
+#pragma unroll
+    for (int i = 7; i >= 0; i--)
+        word = (word << bits) + e2m1_magnitude(n[i]) + (x[i] < limit ? sign : 0);
+    return word - e2m1_bias * ones;
+}
+
+}  // namespace ftj

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: MIT
+// fp32 to E4M3 by the conversion instruction (sm_89 and up): the same bytes as e4m3_software.cuh.
+//
+// The instruction saturates and rounds as wanted; what is left to do is to send a NaN to +448, and
+// to take the sign off a zero.
+#pragma once
+#include "block/e4m3_value.cuh"
+
+namespace ftj {
+
+struct E4m3Hardware {
+    static __device__ __forceinline__ uint32_t encode(float v) { return encode4(v, 0, 0, 0); }
+
+    // The first value in the low byte.
+    static __device__ __forceinline__ uint32_t encode4(float a, float b, float c, float d) {
+        const uint32_t low = ptx::cvt_rn_satfinite_e4m3x2_f32(number(a), number(b));
+        const uint32_t high = ptx::cvt_rn_satfinite_e4m3x2_f32(number(c), number(d));
+        return e4m3_without_negative_zero(low | high << 16);
+    }
+
+private:
+    static __device__ __forceinline__ float number(float v) { return ptx::min_f32(v, e4m3_max); }
+};
+
+}  // namespace ftj

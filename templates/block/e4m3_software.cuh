@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: MIT
+// fp32 to E4M3 without a conversion instruction: the same bytes as e4m3_hardware.cuh.
+//
+// Nearest, ties to even, in one rounding; past +-448 the nearest end; NaN gives +448 (7E); a zero
+// result is 00, whatever its sign.
+#pragma once
+#include "block/e4m3_value.cuh"
+
+namespace ftj {
+
+struct E4m3Software {
+    static __device__ __forceinline__ uint32_t encode(float v) {
+        // min first: a NaN leaves it as +448.
+        const float clamped = ptx::max_f32(ptx::min_f32(v, e4m3_max), -e4m3_max);
+        const uint32_t bits = ptx::float_bits(clamped);
+        const uint32_t magnitude = bits & 0x7fffffffu;
+        const uint32_t code = magnitude < smallest_normal ? encode_subnormal(magnitude)
+                                                          : encode_normal(magnitude);
+        return code == 0 ? 0 : code | (bits >> 24 & 0x80u);
+    }
+
+    // The first value in the low byte.
+    static __device__ __forceinline__ uint32_t encode4(float a, float b, float c, float d) {
+        return encode(a) | encode(b) << 8 | encode(c) << 16 | encode(d) << 24;
+    }
+
+private:
+    static constexpr uint32_t smallest_normal = 0x3c800000u;  // 2^-6
+
+    // Keep 3 of 23 mantissa bits; a carry into the exponent is the right result.
+    static __device__ __forceinline__ uint32_t encode_normal(uint32_t magnitude) {
+        constexpr uint32_t dropped = 23 - 3;
+        constexpr uint32_t bias_difference = (127 - 7) << 3;
+        const uint32_t half = (1u << (dropped - 1)) - 1 + (magnitude >> dropped & 1u);
+        return ((magnitude + half) >> dropped) - bias_difference;
+    }
+
+    // Beside 2^14 an fp32 counts in steps of 2^-9, which are the codes.
+    static __device__ __forceinline__ uint32_t encode_subnormal(uint32_t magnitude) {
+        constexpr float steps = 16384.0f;
+        return ptx::float_bits(ptx::add_rn(ptx::bits_float(magnitude), steps)) -
+               ptx::float_bits(steps);
+    }
+};
+
+}  // namespace ftj

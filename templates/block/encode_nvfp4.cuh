@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: MIT
+// Row encoder of nvfp4: E2M1 codes, an E4M3 scale per block of 16, one fp32 scale.
+//
+//   row   = fl(max(amax, 1e-10) * fl(1/2688))                        2688 = 6 * 448
+//   block = e4m3(fl(amax_of_block / fl(6 * row)))                    as stored
+//   code  = e2m1(fl(x / fl(block * row))), 0 where block is 0; the sign iff the quotient is < 0
+//
+// A NaN counts as nothing in either amax and gets code 0. A row with an infinity gets an infinite
+// scale and codes 0. A lane owns one block.
+#pragma once
+#include "block/cache_row.cuh"
+#include "block/e2m1.cuh"
+#include "block/e4m3_value.cuh"
+#include "block/group_reduce.cuh"
+#include "block/shared_divisor.cuh"
+#include "block/source_values.cuh"
+
+namespace ftj {
+
+template <class E4m3>
+struct EncodeNvfp4 {
+    template <int lanes, class Source>
+    static __device__ __forceinline__ void encode(const SourceValues<Source>& values,
+                                                  const CacheRow& row, uint32_t lane,
+                                                  bool is_stored) {
+        float x[lane_values];
+        values.widen(x);
+        const float block_max = largest_magnitude(x);
+        const float scale = row_scale(group_max<lanes>(block_max));
+        const uint32_t block = E4m3::encode(ptx::div_rn(block_max, ptx::mul_rn(e2m1_max, scale)));
+        const float step = ptx::mul_rn(e4m3_value(block), scale);
+        const SharedDivisor by_step = SharedDivisor::of(step);
+        const float limit = negative_limit(step);
+        float n[lane_values];
+#pragma unroll
+        for (int i = 0; i < lane_values; i++)
+            n[i] = by_step.divide(x[i]);
+        if (!is_stored)
+            return;
+        pointer<ptx::Words2>(row.codes)[lane] = {
+            {e2m1_pack8(n, x, limit), e2m1_pack8(n + 8, x + 8, limit)}};
+        pointer<uint8_t>(row.block_scales)[lane] = static_cast<uint8_t>(block);
+        if (lane == 0)
+            *pointer<float>(row.row_scale) = scale;
+    }
+
+private:
+    static constexpr float e2m1_max = 6.0f;
+
+    static __device__ __forceinline__ float row_scale(float amax) {
+        const float reciprocal = ptx::bits_float(0x39c30c31u);  // fl(1/2688)
+        return ptx::mul_rn(ptx::max_f32(amax, smallest_row_max), reciprocal);
+    }
+
+    // x < limit iff fl(x / step) < 0. The quotient of a negative x is a zero down to half the
+    // smallest fp32, so the limit is -step * 2^-150, rounded towards 0 to a multiple of 2^-149:
+    // an integer that is its own bit pattern while step < 2^24, and exact from there on.
+    static __device__ __forceinline__ float negative_limit(float step) {
+        constexpr float exact_from = 16777216.0f;
+        constexpr float two_to_minus_75 = 2.646977960169689e-23f;
+        if (!SharedDivisor::is_usable(step))
+            return ptx::bits_float(0xff800000u);
+        if (step < exact_from)
+            return -ptx::bits_float(static_cast<uint32_t>(ptx::mul_rn(step, 0.5f)));
+        return -ptx::mul_rn(ptx::mul_rn(step, two_to_minus_75), two_to_minus_75);
+    }
+};
+
+}  // namespace ftj
