@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: MIT */
+/* Machine code into the driver, and kernels onto a stream. */
+#include <stdio.h>
+#include <string.h>
+
+#include "runtime/cuda_state.h"
+
+#define KERNEL_NAME "ftj_kernel"
+
+/* Answers that mean "not this image": a bad or foreign entry, which another build may cure. */
+static bool is_refusal(int result)
+{
+    switch (result) {
+    case FTJ_CU_ERROR_INVALID_IMAGE:
+    case FTJ_CU_ERROR_NO_BINARY_FOR_GPU:
+    case FTJ_CU_ERROR_INVALID_PTX:
+    case FTJ_CU_ERROR_UNSUPPORTED_PTX_VERSION:
+    case FTJ_CU_ERROR_INVALID_SOURCE:
+    case FTJ_CU_ERROR_INVALID_HANDLE:
+    case FTJ_CU_ERROR_NOT_FOUND:
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* "PTX 9.0" for PTX text, "machine code" for anything else: which compiler wrote it. */
+static void name_image(const struct ftj_bytes *code, char *text, size_t size)
+{
+    static const char directive[] = ".version ";
+    const char *data = (const char *)code->data;
+    const size_t length = sizeof(directive) - 1;
+    snprintf(text, size, "machine code");
+    if (code->size >= 4 && memcmp(data, "\177ELF", 4) == 0)
+        return;
+    for (size_t i = 0; i + length + 8 <= code->size; i++) {
+        int major = 0;
+        int minor = 0;
+        if (memcmp(data + i, directive, length))
+            continue;
+        char number[9] = {0};
+        memcpy(number, data + i + length, 8);
+        if (sscanf(number, "%d.%d", &major, &minor) == 2)
+            snprintf(text, size, "PTX %d.%d", major, minor);
+        return;
+    }
+}
+
+static ftj_status fail_load(const struct ftj_backend *backend, const struct ftj_bytes *code,
+                            int result, const char *call)
+{
+    const struct ftj_cuda *cuda = ftj_cuda_of(backend);
+    if (!is_refusal(result))
+        return ftj_driver_fail(&cuda->driver, backend->log, FTJ_E_DRIVER, result, call);
+
+    char answer[256];
+    char image[32];
+    ftj_driver_result_text(&cuda->driver, result, answer, sizeof(answer));
+    name_image(code, image, sizeof(image));
+    const bool is_too_new =
+        result == FTJ_CU_ERROR_INVALID_PTX || result == FTJ_CU_ERROR_UNSUPPORTED_PTX_VERSION;
+    const int version = cuda->driver.version;
+    return ftj_fail(backend->log, FTJ_E_DAMAGED,
+                    "%s: the driver (CUDA %d.%d) refused %s for %s with %s%s", call, version / 1000,
+                    version % 1000 / 10, image, backend->device.target, answer,
+                    is_too_new ? "; the compiler is newer than the driver: update the driver, or "
+                                 "name an NVRTC no newer than it in FTJIT_NVRTC"
+                               : "");
+}
+
+/* The function's attributes; the context is current. */
+static ftj_status prepare(const struct ftj_backend *backend, const struct ftj_bytes *code,
+                          const struct ftj_config *config, struct ftj_module *module)
+{
+    const struct ftj_driver *driver = &ftj_cuda_of(backend)->driver;
+    struct CUfunc_st *function = NULL;
+    int result = driver->cuModuleGetFunction(&function, module->library, KERNEL_NAME);
+    if (result)
+        return fail_load(backend, code, result, "cuModuleGetFunction(" KERNEL_NAME ")");
+    /* Where the driver loads lazily, do it now: the first launch may be inside a capture. */
+    result = driver->cuFuncLoad ? driver->cuFuncLoad(function) : 0;
+    if (result)
+        return fail_load(backend, code, result, "cuFuncLoad");
+
+    result =
+        driver->cuFuncSetAttribute(function, FTJ_CU_FUNC_MAX_DYNAMIC_SMEM, (int)config->smem_bytes);
+    if (result)
+        return ftj_driver_fail(driver, backend->log, FTJ_E_DRIVER, result,
+                               "cuFuncSetAttribute(max dynamic shared memory)");
+    int blocks = 0;
+    result = driver->cuOccupancyMaxActiveBlocksPerMultiprocessor(
+        &blocks, function, (int)config->num_threads, config->smem_bytes);
+    if (result)
+        return ftj_driver_fail(driver, backend->log, FTJ_E_DRIVER, result,
+                               "cuOccupancyMaxActiveBlocksPerMultiprocessor");
+    if (blocks < 1)
+        return ftj_fail(backend->log, FTJ_E_LAUNCH,
+                        "a block of %u threads with %u bytes of shared memory does not fit an SM "
+                        "of device %d",
+                        config->num_threads, config->smem_bytes, backend->device.ordinal);
+    module->function = function;
+    module->num_threads = config->num_threads;
+    module->smem_bytes = config->smem_bytes;
+    module->blocks_per_sm = (uint32_t)blocks;
+    return FTJ_OK;
+}
+
+ftj_status ftj_cuda_module_load(struct ftj_backend *backend, const struct ftj_bytes *code,
+                                const struct ftj_config *config, struct ftj_module *module)
+{
+    const struct ftj_driver *driver = &ftj_cuda_of(backend)->driver;
+    if (code->size == 0)
+        return ftj_fail(backend->log, FTJ_E_DAMAGED, "the machine code for %s is empty",
+                        backend->device.target);
+    bool pushed = false;
+    ftj_status status = ftj_cuda_enter(backend, &pushed);
+    if (status)
+        return status;
+
+    struct ftj_module loaded = {0};
+    struct CUmod_st *library = NULL;
+    const int result = driver->cuModuleLoadData(&library, code->data);
+    if (result) {
+        status = fail_load(backend, code, result, "cuModuleLoadData");
+        goto cleanup;
+    }
+    loaded.library = library;
+    status = prepare(backend, code, config, &loaded);
+    if (status)
+        driver->cuModuleUnload(library);
+    else
+        *module = loaded;
+
+cleanup:
+    ftj_cuda_leave(backend, pushed);
+    return status;
+}
+
+void ftj_cuda_module_unload(struct ftj_backend *backend, struct ftj_module *module)
+{
+    bool pushed = false;
+    if (module->library && ftj_cuda_enter(backend, &pushed) == FTJ_OK) {
+        /* Refused only by a context that a kernel broke; the code goes with the context then. */
+        ftj_cuda_of(backend)->driver.cuModuleUnload(module->library);
+        ftj_cuda_leave(backend, pushed);
+    }
+    *module = (struct ftj_module){0};
+}
+
+ftj_status ftj_cuda_launch(struct ftj_backend *backend, const struct ftj_module *module,
+                           uint32_t num_blocks, const void *params, size_t params_bytes,
+                           struct CUstream_st *stream)
+{
+    const struct ftj_driver *driver = &ftj_cuda_of(backend)->driver;
+    bool pushed = false;
+    ftj_status status = ftj_cuda_enter(backend, &pushed);
+    if (status)
+        return status;
+
+    /* The one argument as a buffer with its size, which the driver compares with the kernel's. It
+     * copies the bytes before it returns and never writes to them. */
+    void *extra[] = {FTJ_CU_LAUNCH_BUFFER, (void *)params, FTJ_CU_LAUNCH_BUFFER_SIZE, &params_bytes,
+                     FTJ_CU_LAUNCH_END};
+    const int result =
+        driver->cuLaunchKernel(module->function, num_blocks, 1, 1, module->num_threads, 1, 1,
+                               module->smem_bytes, stream, NULL, extra);
+    if (result) {
+        char answer[256];
+        ftj_driver_result_text(driver, result, answer, sizeof(answer));
+        status = ftj_fail(backend->log, FTJ_E_LAUNCH,
+                          "cuLaunchKernel of %u blocks, %u threads and %u bytes of shared memory "
+                          "each, on device %d: the driver answered %s",
+                          num_blocks, module->num_threads, module->smem_bytes,
+                          backend->device.ordinal, answer);
+    }
+    ftj_cuda_leave(backend, pushed);
+    return status;
+}

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Every entry point of libcuda that is used, against our own declarations: no CUDA header is read.
+ *
+ * A header would rename functions to whichever version it thinks newest; here the version that is
+ * meant stands in the name, so a build does not depend on any toolkit. Handles are the driver's own
+ * opaque structs; CUdevice is int, CUdeviceptr is uint64_t, and every enum is int.
+ */
+#ifndef FTJ_RUNTIME_DRIVER_SYMBOLS_H
+#define FTJ_RUNTIME_DRIVER_SYMBOLS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct CUctx_st;
+struct CUfunc_st;
+struct CUmod_st;
+struct CUstream_st;
+
+/* The formatter takes the pointers among a macro's arguments for products. */
+/* clang-format off */
+/* X(symbol, its arguments): the driver is refused without them. */
+#define FTJ_DRIVER_REQUIRED_MAP(X)                                                                 \
+    X(cuInit, (unsigned int flags))                                                                \
+    X(cuDriverGetVersion, (int *version))                                                          \
+    X(cuGetErrorName, (int result, const char **name))                                             \
+    X(cuGetErrorString, (int result, const char **text))                                           \
+    X(cuDeviceGetCount, (int *count))                                                              \
+    X(cuDeviceGet, (int *device, int ordinal))                                                     \
+    X(cuDeviceGetName, (char *name, int size, int device))                                         \
+    X(cuDeviceGetAttribute, (int *value, int attribute, int device))                               \
+    X(cuDeviceTotalMem_v2, (size_t *bytes, int device))                                            \
+    X(cuDevicePrimaryCtxRetain, (struct CUctx_st **context, int device))                           \
+    X(cuDevicePrimaryCtxRelease_v2, (int device))                                                  \
+    X(cuCtxGetCurrent, (struct CUctx_st **context))                                                \
+    X(cuCtxGetDevice, (int *device))                                                               \
+    X(cuCtxPushCurrent_v2, (struct CUctx_st *context))                                             \
+    X(cuCtxPopCurrent_v2, (struct CUctx_st **context))                                             \
+    X(cuModuleLoadData, (struct CUmod_st **module, const void *image))                             \
+    X(cuModuleUnload, (struct CUmod_st *module))                                                   \
+    X(cuModuleGetFunction,                                                                         \
+      (struct CUfunc_st **function, struct CUmod_st *module, const char *name))                    \
+    X(cuFuncSetAttribute, (struct CUfunc_st *function, int attribute, int value))                  \
+    X(cuOccupancyMaxActiveBlocksPerMultiprocessor,                                                 \
+      (int *num_blocks, struct CUfunc_st *function, int num_threads, size_t smem_bytes))           \
+    X(cuLaunchKernel,                                                                              \
+      (struct CUfunc_st *function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,  \
+       unsigned int block_x, unsigned int block_y, unsigned int block_z, unsigned int smem_bytes,  \
+       struct CUstream_st *stream, void **arguments, void **extra))                                \
+    X(cuPointerGetAttributes,                                                                      \
+      (unsigned int num_attributes, int *attributes, void **data, uint64_t pointer))               \
+    X(cuMemAlloc_v2, (uint64_t *pointer, size_t bytes))                                            \
+    X(cuMemFree_v2, (uint64_t pointer))                                                            \
+    X(cuMemcpyHtoD_v2, (uint64_t device, const void *host, size_t bytes))                          \
+    X(cuMemcpyDtoH_v2, (void *host, uint64_t device, size_t bytes))                                \
+    X(cuMemsetD8_v2, (uint64_t device, unsigned char value, size_t bytes))                         \
+    X(cuStreamCreate, (struct CUstream_st **stream, unsigned int flags))                           \
+    X(cuStreamDestroy_v2, (struct CUstream_st *stream))                                            \
+    X(cuStreamSynchronize, (struct CUstream_st *stream))                                           \
+    X(cuStreamIsCapturing, (struct CUstream_st *stream, int *status))
+
+/* NULL where the driver is older; whoever calls one copes. */
+#define FTJ_DRIVER_OPTIONAL_MAP(X)                                                                 \
+    X(cuStreamGetCtx, (struct CUstream_st *stream, struct CUctx_st **context)) /* 9.2 */           \
+    X(cuFuncLoad, (struct CUfunc_st *function))                                /* 12.4 */
+
+/* clang-format on */
+
+/* The driver's numbers that are compared with or passed. */
+enum {
+    FTJ_CU_ERROR_OUT_OF_MEMORY = 2,
+    FTJ_CU_ERROR_NOT_INITIALIZED = 3,
+    FTJ_CU_ERROR_NO_DEVICE = 100,
+    FTJ_CU_ERROR_INVALID_IMAGE = 200,
+    FTJ_CU_ERROR_NO_BINARY_FOR_GPU = 209,
+    FTJ_CU_ERROR_INVALID_PTX = 218,
+    FTJ_CU_ERROR_UNSUPPORTED_PTX_VERSION = 222,
+    FTJ_CU_ERROR_INVALID_SOURCE = 300,
+    FTJ_CU_ERROR_INVALID_HANDLE = 400,
+    FTJ_CU_ERROR_NOT_FOUND = 500,
+    FTJ_CU_ERROR_STREAM_CAPTURE_IMPLICIT = 906,
+
+    FTJ_CU_DEVICE_NUM_SMS = 16,
+    FTJ_CU_DEVICE_L2_BYTES = 38,
+    FTJ_CU_DEVICE_CAPABILITY_MAJOR = 75,
+    FTJ_CU_DEVICE_CAPABILITY_MINOR = 76,
+    FTJ_CU_DEVICE_SMEM_PER_SM = 81,
+    FTJ_CU_DEVICE_REGISTERS_PER_SM = 82,
+    FTJ_CU_DEVICE_SMEM_PER_BLOCK_OPTIN = 97,
+
+    FTJ_CU_FUNC_MAX_DYNAMIC_SMEM = 8,
+
+    FTJ_CU_POINTER_CONTEXT = 1,
+    FTJ_CU_POINTER_MEMORY_TYPE = 2,
+    FTJ_CU_POINTER_IS_MANAGED = 8,
+    FTJ_CU_POINTER_DEVICE_ORDINAL = 9,
+
+    FTJ_CU_MEMORY_HOST = 1,
+};
+
+/* cuLaunchKernel's `extra`: a list of (name, value), closed by the end mark. */
+#define FTJ_CU_LAUNCH_END         ((void *)0)
+#define FTJ_CU_LAUNCH_BUFFER      ((void *)1)
+#define FTJ_CU_LAUNCH_BUFFER_SIZE ((void *)2)
+
+#endif
