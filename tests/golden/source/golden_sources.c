@@ -13,7 +13,7 @@
 
 #include "base/bytes.h"
 #include "cache/key.h"
-#include "codegen/source.h"
+#include "codegen/compile.h"
 #include "tests/compile/matrix_rows.h"
 
 #define COUNT(array) (sizeof(array) / sizeof(*(array)))
@@ -69,8 +69,37 @@ static const struct golden_case cases[] = {
       FTJ_DTYPE_FP32}},
 };
 
+/* The key a user gets, but for templates and compiler; kernels of the CPU target, which another
+ * compiler builds, without options. */
+static ftj_status key_of(const struct ftj_source *source, const struct ftj_device *device,
+                         struct ftj_key *key)
+{
+    struct ftj_compiler compiler = {0};
+    ftj_status status = ftj_nvrtc_find(&compiler, NULL, NULL);
+    if (status)
+        return status;
+    const char *options[16];
+    char storage[64];
+    size_t num_options = 0;
+    if (device->kind == FTJ_DEVICE_CUDA)
+        num_options = compiler.options(&compiler, source, options, COUNT(options), storage);
+    status = ftj_key_init(key, &(struct ftj_key_input){
+                                   .template_id = source->template_id,
+                                   .source = source->text.data,
+                                   .source_bytes = source->text.size,
+                                   .templates = "golden templates",
+                                   .options = options,
+                                   .num_options = num_options,
+                                   .target = source->target,
+                                   .output = compiler.output,
+                                   .compiler = "golden compiler",
+                               });
+    ftj_compiler_finish(&compiler);
+    return status;
+}
+
 static ftj_status render(const struct golden_case *golden, struct ftj_source *source,
-                         char key_hex[33])
+                         struct ftj_key *key)
 {
     struct ftj_device device = {0};
     ftj_attention_desc desc = {0};
@@ -87,26 +116,7 @@ static ftj_status render(const struct golden_case *golden, struct ftj_source *so
     if (!variant)
         return ftj_fail(NULL, FTJ_E_UNSUPPORTED, "no variant serves it on %s", golden->target);
     status = ftj_source_init(source, variant, &problem, &config, &device);
-    if (status)
-        return status;
-
-    static const char *const options[] = {"-golden"};
-    struct ftj_key key = {0};
-    status = ftj_key_init(&key, &(struct ftj_key_input){
-                                    .template_id = source->template_id,
-                                    .source = source->text.data,
-                                    .source_bytes = source->text.size,
-                                    .templates = "golden templates",
-                                    .options = options,
-                                    .num_options = COUNT(options),
-                                    .target = source->target,
-                                    .output = "cubin",
-                                    .compiler = "golden compiler",
-                                });
-    if (!status)
-        memcpy(key_hex, key.hex, sizeof(key.hex));
-    ftj_key_finish(&key);
-    return status;
+    return status ? status : key_of(source, &device, key);
 }
 
 /* The whole file; empty when it cannot be read. */
@@ -185,16 +195,17 @@ int main(int argc, char **argv)
 
     for (size_t i = 0; i < COUNT(cases); i++) {
         char file[128];
-        char key_hex[33] = "";
         struct ftj_source source = {0};
+        struct ftj_key key = {0};
         snprintf(file, sizeof(file), "%s.cu", cases[i].name);
-        if (render(&cases[i], &source, key_hex)) {
+        if (render(&cases[i], &source, &key)) {
             fprintf(stderr, "%s: %s\n", cases[i].name, ftj_last_error());
             good = false;
         }
-        ftj_text_printf(&keys, "%s %s\n", key_hex, cases[i].name);
+        ftj_text_printf(&keys, "%s %s\n", key.hex, cases[i].name);
         good &= writes ? write_golden(folder, file, &source.text)
                        : compare(i + 1, folder, file, &source.text);
+        ftj_key_finish(&key);
         ftj_source_finish(&source);
     }
     good &= writes ? write_golden(folder, "keys.txt", &keys)
