@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: MIT */
+/* The host as a device: memory is malloc's, streams are always idle, a launch returns when the
+ * kernel has ended. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "runtime/backend.h"
+#include "runtime/cpu/cpu_grid.h"
+#include "runtime/cpu/cpu_module.h"
+#include "runtime/cpu/cpu_worker.h"
+
+#define MEMORY_ALIGN 256 /* as the driver's */
+
+static ftj_status module_load(struct ftj_backend *backend, const struct ftj_bytes *code,
+                              const struct ftj_config *config, struct ftj_module *module)
+{
+    if (config->num_threads == 0 || config->num_threads > FTJ_CPU_MAX_THREADS ||
+        config->num_threads % FTJ_CPU_WARP_LANES) {
+        return ftj_fail(backend->log, FTJ_E_INVALID,
+                        "num_threads is %u; it must be a multiple of %d up to %d",
+                        config->num_threads, FTJ_CPU_WARP_LANES, FTJ_CPU_MAX_THREADS);
+    }
+    struct ftj_cpu_module *library = NULL;
+    const ftj_status status = ftj_cpu_module_create(code, backend->log, &library);
+    if (status)
+        return status;
+    *module = (struct ftj_module){
+        .library = library,
+        .function = (void *)(uintptr_t)ftj_cpu_module_entry(library),
+        .num_threads = config->num_threads,
+        .smem_bytes = config->smem_bytes,
+        .blocks_per_sm = 1,
+    };
+    return FTJ_OK;
+}
+
+static void module_unload(struct ftj_backend *backend, struct ftj_module *module)
+{
+    (void)backend;
+    ftj_cpu_module_destroy(module->library);
+    *module = (struct ftj_module){0};
+}
+
+static ftj_status launch(struct ftj_backend *backend, const struct ftj_module *module,
+                         uint32_t num_blocks, const void *params, size_t params_bytes,
+                         struct CUstream_st *stream)
+{
+    (void)stream;
+    const ftj_cpu_entry *entry = module->function;
+    if (params_bytes != entry->params_bytes) {
+        return ftj_fail(backend->log, FTJ_E_LAUNCH,
+                        "params_bytes is %zu; the kernel was compiled for %u", params_bytes,
+                        entry->params_bytes);
+    }
+    const struct ftj_cpu_grid grid = {
+        .entry = entry,
+        .params = params,
+        .num_blocks = num_blocks,
+        .num_threads = module->num_threads,
+        .smem_bytes = module->smem_bytes,
+    };
+    return ftj_cpu_grid_run(backend->state, &grid, backend->log);
+}
+
+/* Kernels reach all that the process reaches; a bad address is for AddressSanitizer to find. */
+static ftj_status check_pointer(struct ftj_backend *backend, const char *argument,
+                                const void *pointer)
+{
+    (void)backend;
+    (void)argument;
+    (void)pointer;
+    return FTJ_OK;
+}
+
+/* All streams of a context are one, named by an address that no other context has. */
+static struct CUstream_st *own_stream(const struct ftj_backend *backend)
+{
+    return backend->state;
+}
+
+static ftj_status check_stream(struct ftj_backend *backend, struct CUstream_st *stream)
+{
+    if (stream && stream != own_stream(backend))
+        return ftj_fail(backend->log, FTJ_E_INVALID,
+                        "stream is %p, which is no stream of this context", (void *)stream);
+    return FTJ_OK;
+}
+
+static bool is_capturing(struct ftj_backend *backend)
+{
+    (void)backend;
+    return false;
+}
+
+static ftj_status memory_alloc(struct ftj_backend *backend, size_t bytes, void **out)
+{
+    void *memory = NULL;
+    if (posix_memalign(&memory, MEMORY_ALIGN, bytes ? bytes : 1))
+        return ftj_fail(backend->log, FTJ_E_NO_MEMORY, "no memory for %zu bytes", bytes);
+    /* As bad as what a GPU's memory holds at first, and the same every time. */
+    memset(memory, 0xff, bytes);
+    *out = memory;
+    return FTJ_OK;
+}
+
+static void memory_free(struct ftj_backend *backend, void *memory)
+{
+    (void)backend;
+    free(memory);
+}
+
+static ftj_status memory_write(struct ftj_backend *backend, void *device, const void *host,
+                               size_t bytes)
+{
+    (void)backend;
+    if (bytes > 0)
+        memcpy(device, host, bytes);
+    return FTJ_OK;
+}
+
+static ftj_status memory_read(struct ftj_backend *backend, void *host, const void *device,
+                              size_t bytes)
+{
+    return memory_write(backend, host, device, bytes);
+}
+
+static ftj_status memory_fill(struct ftj_backend *backend, void *device, uint8_t value,
+                              size_t bytes)
+{
+    (void)backend;
+    if (bytes > 0)
+        memset(device, value, bytes);
+    return FTJ_OK;
+}
+
+static ftj_status stream_create(struct ftj_backend *backend, struct CUstream_st **out)
+{
+    *out = own_stream(backend);
+    return FTJ_OK;
+}
+
+static void stream_destroy(struct ftj_backend *backend, struct CUstream_st *stream)
+{
+    (void)backend;
+    (void)stream;
+}
+
+static ftj_status stream_synchronize(struct ftj_backend *backend, struct CUstream_st *stream)
+{
+    return check_stream(backend, stream);
+}
+
+static void finish(struct ftj_backend *backend)
+{
+    ftj_cpu_pool_destroy(backend->state);
+    backend->state = NULL;
+}
+
+static const struct ftj_backend_ops cpu_ops = {
+    .module_load = module_load,
+    .module_unload = module_unload,
+    .launch = launch,
+    .check_pointer = check_pointer,
+    .check_stream = check_stream,
+    .is_capturing = is_capturing,
+    .memory_alloc = memory_alloc,
+    .memory_free = memory_free,
+    .memory_write = memory_write,
+    .memory_read = memory_read,
+    .memory_fill = memory_fill,
+    .stream_create = stream_create,
+    .stream_destroy = stream_destroy,
+    .stream_synchronize = stream_synchronize,
+    .finish = finish,
+};
+
+/* The processor's name where the kernel tells it, as on x86; else the kind of machine. */
+static void read_name(char *name, size_t size)
+{
+    struct utsname host;
+    snprintf(name, size, "%s", uname(&host) ? "CPU" : host.machine);
+
+    FILE *file = fopen("/proc/cpuinfo", "re");
+    char line[256];
+    while (file && fgets(line, sizeof(line), file)) {
+        const char *value = strchr(line, ':');
+        if (strncmp(line, "model name", strlen("model name")) || !value)
+            continue;
+        value += 1 + strspn(value + 1, " \t");
+        snprintf(name, size, "%.*s", (int)strcspn(value, "\n"), value);
+        break;
+    }
+    if (file)
+        fclose(file);
+}
+
+/* The limits are those of a Hopper, so that what fits there fits here; the features are what
+ * ptx_cpu.cuh has. */
+static void describe(struct ftj_device *device)
+{
+    const long pages = sysconf(_SC_PHYS_PAGES);
+    const long page_bytes = sysconf(_SC_PAGESIZE);
+
+    *device = (struct ftj_device){
+        .kind = FTJ_DEVICE_CPU,
+        .target = "cpu",
+        .probed = FTJ_HAS_MMA_F16 | FTJ_HAS_CP_ASYNC | FTJ_HAS_MMA_BF16 | FTJ_HAS_FP8_CONVERT,
+        .num_sms = 4,
+        .smem_bytes = 227u << 10,
+        .smem_per_sm_bytes = 228u << 10,
+        .registers_per_sm = 65536,
+        .memory_bytes = pages > 0 && page_bytes > 0 ? (uint64_t)pages * (uint64_t)page_bytes : 0,
+    };
+    device->features = device->probed;
+    read_name(device->name, sizeof(device->name));
+}
+
+ftj_status ftj_cpu_backend_init(struct ftj_backend *backend, const ftj_settings *settings,
+                                const struct ftj_log *log)
+{
+    if (settings->device != 0)
+        return ftj_fail(log, FTJ_E_INVALID, "device is %d; the CPU is device 0 and the only one",
+                        settings->device);
+
+    struct ftj_backend opened = {.ops = &cpu_ops, .log = log};
+    describe(&opened.device);
+    const char *names = settings->features ? settings->features : getenv("FTJIT_FEATURES");
+    if (names) {
+        const ftj_status status = ftj_features_narrow(&opened.device.features, names, log);
+        if (status)
+            return status;
+    }
+    opened.state = ftj_cpu_pool_create();
+    if (!opened.state)
+        return ftj_fail(log, FTJ_E_NO_MEMORY, "no memory for the CPU device");
+    *backend = opened;
+    return FTJ_OK;
+}

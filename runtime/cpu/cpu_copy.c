@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: MIT */
+#include "runtime/cpu/cpu_copy.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct ftj_cpu_copy {
+    void *to;
+    const void *from;
+    uint32_t bytes;
+    uint32_t group;
+};
+
+bool ftj_cpu_copy_issue(struct ftj_cpu_copies *copies, void *to, const void *from, uint32_t bytes)
+{
+    if (copies->num_issued == copies->capacity) {
+        const size_t capacity = copies->capacity ? 2 * copies->capacity : 16;
+        struct ftj_cpu_copy *list = realloc(copies->list, capacity * sizeof(*list));
+        if (!list)
+            return false;
+        copies->list = list;
+        copies->capacity = capacity;
+    }
+    memset(to, 0xff, bytes);
+    copies->list[copies->num_issued++] =
+        (struct ftj_cpu_copy){.to = to, .from = from, .bytes = bytes, .group = copies->num_groups};
+    return true;
+}
+
+void ftj_cpu_copy_commit(struct ftj_cpu_copies *copies)
+{
+    copies->num_groups++;
+}
+
+void ftj_cpu_copy_wait(struct ftj_cpu_copies *copies, uint32_t pending)
+{
+    const uint32_t num_open = copies->num_groups - copies->num_done;
+    if (num_open <= pending)
+        return;
+    copies->num_done = copies->num_groups - pending;
+
+    size_t num_made = 0;
+    while (num_made < copies->num_issued && copies->list[num_made].group < copies->num_done) {
+        const struct ftj_cpu_copy *copy = &copies->list[num_made++];
+        memcpy(copy->to, copy->from, copy->bytes);
+    }
+    copies->num_issued -= num_made;
+    memmove(copies->list, copies->list + num_made, copies->num_issued * sizeof(*copies->list));
+}
+
+void ftj_cpu_copies_clear(struct ftj_cpu_copies *copies)
+{
+    copies->num_issued = 0;
+    copies->num_groups = 0;
+    copies->num_done = 0;
+}
+
+void ftj_cpu_copies_finish(struct ftj_cpu_copies *copies)
+{
+    free(copies->list);
+    *copies = (struct ftj_cpu_copies){0};
+}

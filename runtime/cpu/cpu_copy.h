@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT */
+/* cp.async of one thread: copies that are issued, gathered in groups, and only made when the thread
+ * waits for them, so that a kernel that reads too early is wrong every time. */
+#ifndef FTJ_RUNTIME_CPU_COPY_H
+#define FTJ_RUNTIME_CPU_COPY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct ftj_cpu_copy;
+
+/* A zeroed one is empty. */
+struct ftj_cpu_copies {
+    struct ftj_cpu_copy *list; /* owned; oldest first */
+    size_t num_issued;
+    size_t capacity;
+    uint32_t num_groups; /* committed so far */
+    uint32_t num_done;   /* of them, made */
+};
+
+/* False: no memory. The destination reads as 0xFF until the copy is made. */
+bool ftj_cpu_copy_issue(struct ftj_cpu_copies *copies, void *to, const void *from, uint32_t bytes);
+void ftj_cpu_copy_commit(struct ftj_cpu_copies *copies);
+/* Make the copies of all groups but the last `pending`. */
+void ftj_cpu_copy_wait(struct ftj_cpu_copies *copies, uint32_t pending);
+
+void ftj_cpu_copies_clear(struct ftj_cpu_copies *copies); /* keeps its memory */
+void ftj_cpu_copies_finish(struct ftj_cpu_copies *copies);
+
+#endif

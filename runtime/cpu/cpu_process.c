@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: MIT */
+#include "runtime/cpu/cpu_process.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "runtime/cpu/cpu_file.h"
+
+extern char **environ;
+
+static bool is_program(const char *path)
+{
+    struct stat about;
+    return !stat(path, &about) && S_ISREG(about.st_mode) && !access(path, X_OK);
+}
+
+bool ftj_cpu_process_find(const char *name, char *path, size_t size)
+{
+    if (strchr(name, '/')) {
+        snprintf(path, size, "%s", name);
+        return strlen(name) < size && is_program(path);
+    }
+    const char *folder = getenv("PATH");
+    while (folder && *folder) {
+        const size_t length = strcspn(folder, ":");
+        const int needed = snprintf(path, size, "%.*s/%s", (int)length, folder, name);
+        if (length > 0 && needed < (int)size && is_program(path))
+            return true;
+        folder += length + (folder[length] == ':');
+    }
+    return false;
+}
+
+/* Nothing to read, both outputs into `output`, and no signal blocked. */
+static int spawn(const char *const *argv, int output, pid_t *child)
+{
+    posix_spawn_file_actions_t actions;
+    posix_spawnattr_t attributes;
+    int error = posix_spawn_file_actions_init(&actions);
+    if (error)
+        return error;
+    error = posix_spawnattr_init(&attributes);
+    if (error) {
+        posix_spawn_file_actions_destroy(&actions);
+        return error;
+    }
+    sigset_t none;
+    sigemptyset(&none);
+    posix_spawnattr_setsigmask(&attributes, &none);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
+
+    error = posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+    if (!error)
+        error = posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO);
+    if (!error)
+        error = posix_spawn_file_actions_adddup2(&actions, output, STDERR_FILENO);
+    if (!error) {
+        error = posix_spawn(child, argv[0], &actions, &attributes, (char *const *)(uintptr_t)argv,
+                            environ);
+    }
+    posix_spawnattr_destroy(&attributes);
+    posix_spawn_file_actions_destroy(&actions);
+    return error;
+}
+
+bool ftj_cpu_process_run(const char *const *argv, struct ftj_bytes *output, bool *is_success)
+{
+    const int file = ftj_cpu_file_open();
+    if (file < 0)
+        return false;
+
+    pid_t child = 0;
+    int ended = 0;
+    bool has_run = false;
+    errno = spawn(argv, file, &child);
+    if (errno)
+        goto cleanup;
+    pid_t waited;
+    do
+        waited = waitpid(child, &ended, 0);
+    while (waited < 0 && errno == EINTR);
+    /* A host that ignores SIGCHLD has its children's fates thrown away: ECHILD, once they ended.
+     * What the child was to leave behind then tells. */
+    *is_success = waited < 0 || (WIFEXITED(ended) && WEXITSTATUS(ended) == 0);
+    has_run = ftj_cpu_file_read(file, output);
+
+cleanup:
+    close(file);
+    return has_run;
+}

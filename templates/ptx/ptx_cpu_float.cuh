@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: MIT
+// The CPU target: bits, arithmetic and conversions of one thread. Included by ptx_cpu.cuh.
+// Compiled without contraction; a NaN that is made here is the one the instruction makes.
+#pragma once
+
+namespace ftj {
+namespace ptx {
+
+// ---- bits --------------------------------------------------------------------------------------
+FTJ_DEVICE uint32_t float_bits(float v) {
+    uint32_t bits;
+    __builtin_memcpy(&bits, &v, sizeof(bits));
+    return bits;
+}
+FTJ_DEVICE float bits_float(uint32_t bits) {
+    float v;
+    __builtin_memcpy(&v, &bits, sizeof(v));
+    return v;
+}
+
+// Byte i of the result is byte selector[4i..4i+2] of {b, a}; bit 3 repeats its sign instead.
+FTJ_DEVICE uint32_t prmt(uint32_t a, uint32_t b, uint32_t selector) {
+    const uint64_t bytes = static_cast<uint64_t>(b) << 32 | a;
+    uint32_t result = 0;
+    for (int i = 0; i < 4; i++) {
+        const uint32_t select = selector >> (4 * i) & 0xfu;
+        uint32_t byte = static_cast<uint32_t>(bytes >> (8 * (select & 7u))) & 0xffu;
+        if (select & 8u)
+            byte = byte & 0x80u ? 0xffu : 0u;
+        result |= byte << (8 * i);
+    }
+    return result;
+}
+
+template <uint32_t table>
+FTJ_DEVICE uint32_t lop3(uint32_t a, uint32_t b, uint32_t c) {
+    uint32_t result = 0;
+    for (uint32_t row = 0; row < 8; row++) {
+        if (table >> row & 1u)
+            result |= (row & 4u ? a : ~a) & (row & 2u ? b : ~b) & (row & 1u ? c : ~c);
+    }
+    return result;
+}
+
+FTJ_DEVICE void keep(uint32_t&) {}
+
+// ---- arithmetic --------------------------------------------------------------------------------
+FTJ_DEVICE float add_rn(float a, float b) { return a + b; }
+FTJ_DEVICE float mul_rn(float a, float b) { return a * b; }
+FTJ_DEVICE float div_rn(float a, float b) { return a / b; }
+FTJ_DEVICE float fma_rn(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+
+// A NaN loses against a number; +0 is above -0.
+FTJ_DEVICE float max_f32(float a, float b) {
+    if (a != a)
+        return b;
+    if (a == b)
+        return bits_float(float_bits(a) & float_bits(b));
+    return a < b ? b : a;
+}
+FTJ_DEVICE float min_f32(float a, float b) {
+    if (a != a)
+        return b;
+    if (a == b)
+        return bits_float(float_bits(a) | float_bits(b));
+    return b < a ? b : a;
+}
+FTJ_DEVICE float abs_f32(float v) { return bits_float(float_bits(v) & 0x7fffffffu); }
+// Held to [0, 1]; a NaN becomes 0.
+FTJ_DEVICE float fma_rn_sat(float a, float b, float c) {
+    return min_f32(max_f32(fma_rn(a, b, c), 0.0f), 1.0f);
+}
+FTJ_DEVICE float tanh_f32(float v) { return __builtin_tanhf(v); }
+
+FTJ_DEVICE float abs_f32(float v) { return bits_float(float_bits(v) & 0x7fffffffu); }
+FTJ_DEVICE float fma_rn_sat(float a, float b, float c) {
+    return min_f32(max_f32(fma_rn(a, b, c), 0.0f), 1.0f);
+}
+FTJ_DEVICE float tanh_f32(float v) { return __builtin_tanhf(v); }
+
+// ftz: a subnormal becomes a zero of its sign.
+FTJ_DEVICE float flush(float v) {
+    return float_bits(v) & 0x7f800000u ? v : bits_float(float_bits(v) & 0x80000000u);
+}
+FTJ_DEVICE float ex2_approx(float x) { return flush(__builtin_exp2f(flush(x))); }
+FTJ_DEVICE float lg2_approx(float x) { return flush(__builtin_log2f(flush(x))); }
+
+// ---- fp16 and bf16 -----------------------------------------------------------------------------
+FTJ_DEVICE float cvt_f32_f16(uint32_t v) {
+    const uint32_t sign = (v & 0x8000u) << 16;
+    const uint32_t magnitude = (v & 0x7fffu) << 13;
+    constexpr uint32_t rebias = 112u << 23;
+    constexpr uint32_t smallest_normal = 113u << 23;
+    if ((v & 0x7c00u) == 0x7c00u)
+        return bits_float(sign | 0x7f800000u | magnitude);
+    if (v & 0x7c00u)
+        return bits_float(sign | (magnitude + rebias));
+    const float subnormal = bits_float(smallest_normal + magnitude) - bits_float(smallest_normal);
+    return bits_float(sign | float_bits(subnormal));
+}
+
+// Round to nearest, ties to even, past the largest finite value to infinity.
+FTJ_DEVICE uint32_t cvt_rn_f16_f32(float v) {
+    const uint32_t bits = float_bits(v);
+    const uint32_t sign = bits >> 16 & 0x8000u;
+    const uint32_t magnitude = bits & 0x7fffffffu;
+    if (magnitude > 0x7f800000u)
+        return 0x7fffu;
+    if (magnitude >= 0x477ff000u)  // 65520, half way to 2^16
+        return sign | 0x7c00u;
+    if (magnitude >= 0x38800000u)  // 2^-14: normal
+        return sign | (magnitude - (112u << 23) + 0xfffu + (magnitude >> 13 & 1u)) >> 13;
+    // Below, the codes are spaced 2^-24 apart: that is the last bit of a float in [0.5, 1).
+    return sign | (float_bits(bits_float(magnitude) + 0.5f) & 0x7fffffu);
+}
+
+FTJ_DEVICE uint32_t cvt_rn_f16x2_f32(float low, float high) {
+    return cvt_rn_f16_f32(low) | cvt_rn_f16_f32(high) << 16;
+}
+
+FTJ_DEVICE uint32_t cvt_rn_bf16_f32(float v) {
+    const uint32_t bits = float_bits(v);
+    if ((bits & 0x7fffffffu) > 0x7f800000u)
+        return 0x7fffu;
+    return (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16;
+}
+FTJ_DEVICE uint32_t cvt_rn_bf16x2_f32(float low, float high) {
+    return cvt_rn_bf16_f32(low) | cvt_rn_bf16_f32(high) << 16;
+}
+
+// The product of two fp16 is exact in fp32, so that this rounds once.
+FTJ_DEVICE uint32_t mul_f16x2(uint32_t a, uint32_t b) {
+    return cvt_rn_f16x2_f32(cvt_f32_f16(a & 0xffffu) * cvt_f32_f16(b & 0xffffu),
+                            cvt_f32_f16(a >> 16) * cvt_f32_f16(b >> 16));
+}
+
+// ---- E4M3 --------------------------------------------------------------------------------------
+// Round to nearest, ties to even, past 448 to 448; a NaN is 0x7F.
+FTJ_DEVICE uint32_t cvt_rn_satfinite_e4m3_f32(float v) {
+    const uint32_t bits = float_bits(v);
+    const uint32_t sign = bits >> 24 & 0x80u;
+    const uint32_t magnitude = bits & 0x7fffffffu;
+    if (magnitude > 0x7f800000u)
+        return 0x7fu;
+    if (magnitude >= 0x43e00000u)  // 448
+        return sign | 0x7eu;
+    if (magnitude >= 0x3c800000u)  // 2^-6: normal
+        return sign | (magnitude - (120u << 23) + 0x7ffffu + (magnitude >> 20 & 1u)) >> 20;
+    // Below, the codes are spaced 2^-9 apart: that is the last bit of a float in [2^14, 2^15).
+    return sign | (float_bits(bits_float(magnitude) + 16384.0f) & 0x7fffffu);
+}
+FTJ_DEVICE uint32_t cvt_rn_satfinite_e4m3x2_f32(float low, float high) {
+    return cvt_rn_satfinite_e4m3_f32(low) | cvt_rn_satfinite_e4m3_f32(high) << 8;
+}
+
+FTJ_DEVICE uint32_t cvt_rn_f16_e4m3(uint32_t code) {
+    const uint32_t sign = (code & 0x80u) << 8;
+    const uint32_t magnitude = code & 0x7fu;
+    if (magnitude == 0x7fu)
+        return 0x7fffu;
+    if (magnitude >= 8u)
+        return sign | ((magnitude << 7) + (8u << 10));
+    return sign | cvt_rn_f16_f32(static_cast<float>(magnitude) * 0x1p-9f);
+}
+FTJ_DEVICE uint32_t cvt_rn_f16x2_e4m3x2(uint32_t codes) {
+    return cvt_rn_f16_e4m3(codes & 0xffu) | cvt_rn_f16_e4m3(codes >> 8 & 0xffu) << 16;
+}
+
+}  // namespace ptx
+}  // namespace ftj

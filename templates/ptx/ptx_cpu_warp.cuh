@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: MIT
+// The CPU target: barriers, shuffles, votes and movmatrix. Included by ptx_cpu.cuh.
+// Each lane leaves its operands; the last of the warp to come computes for all.
+#pragma once
+
+namespace ftj {
+namespace ptx {
+
+constexpr uint32_t all_lanes = 0xffffffffu;
+
+// ---- what the last lane computes ---------------------------------------------------------------
+static void compute_nothing(ftj_cpu_lane*) {}
+
+// w[0] of the lane that w[1] names.
+static void compute_select(ftj_cpu_lane* lanes) {
+    uint32_t values[FTJ_CPU_WARP_LANES];
+    for (int i = 0; i < FTJ_CPU_WARP_LANES; i++)
+        values[i] = lanes[i].w[0];
+    for (int i = 0; i < FTJ_CPU_WARP_LANES; i++)
+        lanes[i].w[0] = values[lanes[i].w[1] % FTJ_CPU_WARP_LANES];
+}
+
+static void compute_any(ftj_cpu_lane* lanes) {
+    uint32_t any = 0;
+    for (int i = 0; i < FTJ_CPU_WARP_LANES; i++)
+        any |= lanes[i].w[0];
+    for (int i = 0; i < FTJ_CPU_WARP_LANES; i++)
+        lanes[i].w[0] = any;
+}
+
+// Element (row, column) is half column % 2 of lane 4 * row + column / 2.
+static void compute_transpose(ftj_cpu_lane* lanes) {
+    uint32_t matrix[8][8];
+    for (int i = 0; i < FTJ_CPU_WARP_LANES; i++) {
+        matrix[i / 4][2 * (i % 4)] = lanes[i].w[0] & 0xffffu;
+        matrix[i / 4][2 * (i % 4) + 1] = lanes[i].w[0] >> 16;
+    }
+    for (int i = 0; i < FTJ_CPU_WARP_LANES; i++)
+        lanes[i].w[0] = matrix[2 * (i % 4)][i / 4] | matrix[2 * (i % 4) + 1][i / 4] << 16;
+}
+
+// ---- what a lane calls -------------------------------------------------------------------------
+FTJ_DEVICE uint32_t collective(const char* name, ftj_cpu_compute compute, uint32_t w0, uint32_t w1) {
+    ftj_cpu_lane lane = {{w0, w1}};
+    running_block->calls->warp_collective(running_block, name, compute, &lane);
+    return lane.w[0];
+}
+
+FTJ_DEVICE void sync_warp() { collective("sync_warp", compute_nothing, 0, 0); }
+FTJ_DEVICE void sync_block() { running_block->calls->sync_block(running_block); }
+
+FTJ_DEVICE uint32_t shfl(uint32_t v, uint32_t lane) {
+    return collective("shfl", compute_select, v, lane);
+}
+FTJ_DEVICE float shfl(float v, uint32_t lane) { return bits_float(shfl(float_bits(v), lane)); }
+FTJ_DEVICE uint32_t shfl_xor(uint32_t v, uint32_t mask) {
+    return collective("shfl_xor", compute_select, v, thread_index() ^ mask);
+}
+FTJ_DEVICE float shfl_xor(float v, uint32_t mask) {
+    return bits_float(shfl_xor(float_bits(v), mask));
+}
+FTJ_DEVICE uint32_t shfl_up(uint32_t v, uint32_t delta) {
+    const uint32_t lane = thread_index() % FTJ_CPU_WARP_LANES;
+    return collective("shfl_up", compute_select, v, lane < delta ? lane : lane - delta);
+}
+FTJ_DEVICE bool any(bool predicate) { return collective("any", compute_any, predicate, 0); }
+FTJ_DEVICE uint32_t movmatrix_trans(uint32_t v) {
+    return collective("movmatrix_trans", compute_transpose, v, 0);
+}
+
+}  // namespace ptx
+}  // namespace ftj
