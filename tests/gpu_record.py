@@ -6,7 +6,7 @@
                                             "passed failed skipped", writes what failed to REPORT
   gpu_record.py results DECODE STORE COMMIT FOLDER OUT
                                             join bench documents into FOLDER/<gpu>.json
-  gpu_record.py record FILE TREES INFO SUITES
+  gpu_record.py record FILE TREES INFO DRIVER SUITES
                                             put suites into the record; exits 1 if any failed
 """
 
@@ -75,7 +75,7 @@ def results(decode_path, store_path, commit_path, folder, out):
 def merged(old, trees, gpu, driver, suites):
     """A record of the same trees on the same machine keeps the suites that were not run again."""
     same = old.get('trees') == trees and old.get('gpu') == gpu and old.get('driver') == driver
-    kept = [suite for suite in old.get('suites', []) if same] if same else []
+    kept = old.get('suites', []) if same else []
     again = {suite['name'] for suite in suites}
     return {
         'gpu': gpu,
@@ -86,7 +86,7 @@ def merged(old, trees, gpu, driver, suites):
     }
 
 
-def record(path, trees_path, info_path, suites_path):
+def record(path, trees_path, info_path, driver_path, suites_path):
     trees = dict(line.split() for line in read_text(trees_path).splitlines())
     info = read_json(info_path)
     suites = []
@@ -95,7 +95,7 @@ def record(path, trees_path, info_path, suites_path):
         suites.append({'name': name, 'passed': int(passed), 'failed': int(failed),
                        'skipped': int(skipped), 'seconds': int(seconds)})
     old = read_json(path) if os.path.exists(path) else {}
-    driver = info['driver']
+    driver = f'{read_text(driver_path).strip()} ({info["driver"]})'.strip()
     new = merged(old, trees, info['gpu'], driver, suites)
     write_json(path, new)
     for suite in new['suites']:

@@ -150,6 +150,7 @@ if [ "$code" != 0 ]; then
     exit 1
 fi
 ftjit 30 info --json >"$work/info.json"
+nvidia-smi --query-gpu=driver_version --format=csv,noheader 2>/dev/null | head -n 1 >"$work/driver"
 
 case $part in
 check) check && gpu_programs ;;
@@ -163,7 +164,7 @@ all) check && gpu_programs && sanitize && bench ;;
 esac
 
 python3 tests/gpu_record.py record tests/gpu_record.json "$build/trees" "$work/info.json" \
-    "$work/suites"
+    "$work/driver" "$work/suites"
 code=$?
 cp tests/gpu_record.json "$out/"
 exit "$code"
