@@ -20,7 +20,8 @@ struct activations_layer {
     uint32_t num_queries; /* query i stands at position num_tokens - num_queries + i */
     uint32_t num_q_heads;
     uint32_t head_dim;
-    float *q; /* owned, in the files' shapes */
+    bool is_half; /* K and V are exact in fp16 */
+    float *q;     /* owned, in the files' shapes */
     float *k;
     float *v;
     struct activations_state exact; /* over the data as it is */
@@ -56,8 +57,8 @@ FTJ_NODISCARD ftj_status activations_rows_init(struct activations_rows *rows,
                                                const struct activations_layer *layer);
 void activations_rows_finish(struct activations_rows *rows);
 
-/* Exact attention of the layer's queries over `rows`; with `q_dtype` BF16 the queries are rounded
- * to it first. `state` is initialised by the caller. */
+/* Exact attention of the layer's queries over `rows`, the queries rounded to `q_dtype` first (FP32:
+ * as they are). `state` is initialised by the caller. */
 void activations_attend(const struct activations_layer *layer, ftj_dtype q_dtype,
                         const struct activations_rows *rows, struct activations_state *state);
 

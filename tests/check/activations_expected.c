@@ -48,7 +48,7 @@ static ftj_status find_line(const char *dir, uint32_t layer, const struct activa
             continue;
         if (!parse_line(text, &line)) {
             snprintf(sentence, ACTIVATIONS_SENTENCE,
-                     "expected.tsv: line %u is neither an exact nor a pair line.", number);
+                     "expected.tsv: line %u is neither an exact nor a pair line", number);
             status = FTJ_E_DAMAGED;
             break;
         }
@@ -111,7 +111,7 @@ void activations_hold(const struct activations_result *result,
         if (fabs(got - wanted) <= tolerance * wanted)
             continue;
         snprintf(sentence, ACTIVATIONS_SENTENCE,
-                 "The formats' %s is %.3g; expected.tsv has %.3g, and 1 %% is allowed.",
+                 "the formats' %s is %.3g; expected.tsv has %.3g, and 1 %% is allowed",
                  figures[i].name, got, wanted);
         return;
     }

@@ -107,20 +107,20 @@ static bool take_number(struct reader *reader, uint64_t *number)
 static ftj_status parse_shape(struct reader *reader, struct header *header)
 {
     if (!take(reader, '('))
-        return refuse(reader, FTJ_E_DAMAGED, "the header's shape is not a tuple.");
+        return refuse(reader, FTJ_E_DAMAGED, "the header's shape is not a tuple");
     while (!take(reader, ')')) {
         if (header->num_dims == REF_NPY_MAX_DIMS)
-            return refuse(reader, FTJ_E_UNSUPPORTED, "the shape has more than %d dimensions.",
+            return refuse(reader, FTJ_E_UNSUPPORTED, "the shape has more than %d dimensions",
                           REF_NPY_MAX_DIMS);
         if (!take_number(reader, &header->shape[header->num_dims]))
             return refuse(reader, FTJ_E_DAMAGED,
-                          "dimension %u of the header's shape is not a number of 64 bits.",
+                          "dimension %u of the header's shape is not a number of 64 bits",
                           header->num_dims);
         header->num_dims++;
         if (take(reader, ','))
             continue;
         if (!take(reader, ')'))
-            return refuse(reader, FTJ_E_DAMAGED, "the header's shape is not closed.");
+            return refuse(reader, FTJ_E_DAMAGED, "the header's shape is not closed");
         break;
     }
     return FTJ_OK;
@@ -130,33 +130,33 @@ static ftj_status parse_pair(struct reader *reader, struct header *header)
 {
     char key[16];
     if (!take_string(reader, key, sizeof(key)) || !take(reader, ':'))
-        return refuse(reader, FTJ_E_DAMAGED, "the header is not a dictionary of short keys.");
+        return refuse(reader, FTJ_E_DAMAGED, "the header is not a dictionary of short keys");
 
     bool *seen = strcmp(key, "descr") == 0           ? &header->has_descr
                  : strcmp(key, "fortran_order") == 0 ? &header->has_order
                  : strcmp(key, "shape") == 0         ? &header->has_shape
                                                      : NULL;
     if (!seen || *seen)
-        return refuse(reader, FTJ_E_DAMAGED, "the header has %s key '%s'.",
+        return refuse(reader, FTJ_E_DAMAGED, "the header has %s key '%s'",
                       seen ? "twice the" : "an unknown", key);
     *seen = true;
     if (seen == &header->has_shape)
         return parse_shape(reader, header);
     if (seen == &header->has_descr) {
         if (!take_string(reader, header->descr, sizeof(header->descr)))
-            return refuse(reader, FTJ_E_UNSUPPORTED, "the header's descr is not one plain type.");
+            return refuse(reader, FTJ_E_UNSUPPORTED, "the header's descr is not one plain type");
         return FTJ_OK;
     }
     header->fortran_order = take_word(reader, "True");
     if (!header->fortran_order && !take_word(reader, "False"))
-        return refuse(reader, FTJ_E_DAMAGED, "fortran_order is neither True nor False.");
+        return refuse(reader, FTJ_E_DAMAGED, "fortran_order is neither True nor False");
     return FTJ_OK;
 }
 
 static ftj_status parse_header(struct reader *reader, struct header *header)
 {
     if (!take(reader, '{'))
-        return refuse(reader, FTJ_E_DAMAGED, "the header does not start with '{'.");
+        return refuse(reader, FTJ_E_DAMAGED, "the header does not start with '{'");
     while (!take(reader, '}')) {
         const ftj_status status = parse_pair(reader, header);
         if (status)
@@ -164,14 +164,14 @@ static ftj_status parse_header(struct reader *reader, struct header *header)
         if (take(reader, ','))
             continue;
         if (!take(reader, '}'))
-            return refuse(reader, FTJ_E_DAMAGED, "the header's dictionary is not closed.");
+            return refuse(reader, FTJ_E_DAMAGED, "the header's dictionary is not closed");
         break;
     }
     skip_blanks(reader);
     if (reader->at != reader->end)
-        return refuse(reader, FTJ_E_DAMAGED, "something follows the header's dictionary.");
+        return refuse(reader, FTJ_E_DAMAGED, "something follows the header's dictionary");
     if (!header->has_descr || !header->has_order || !header->has_shape)
-        return refuse(reader, FTJ_E_DAMAGED, "the header lacks descr, fortran_order or shape.");
+        return refuse(reader, FTJ_E_DAMAGED, "the header lacks descr, fortran_order or shape");
     return FTJ_OK;
 }
 
@@ -180,19 +180,19 @@ static ftj_status find_header(struct reader *reader, const uint8_t *file, size_t
                               size_t *values_at)
 {
     if (size < 10 || memcmp(file, magic, sizeof(magic)) != 0)
-        return refuse(reader, FTJ_E_DAMAGED, "this is no .npy file (its first bytes are others).");
+        return refuse(reader, FTJ_E_DAMAGED, "this is no .npy file (its first bytes are others)");
     const unsigned version = file[6];
     if (version != 1 && version != 2)
-        return refuse(reader, FTJ_E_UNSUPPORTED, "its version is %u.%u; 1.0 and 2.0 are read.",
+        return refuse(reader, FTJ_E_UNSUPPORTED, "its version is %u.%u; 1.0 and 2.0 are read",
                       version, file[7]);
     const size_t prefix = version == 1 ? 10 : 12;
     if (size < prefix)
-        return refuse(reader, FTJ_E_DAMAGED, "the file ends inside its first %zu bytes.", prefix);
+        return refuse(reader, FTJ_E_DAMAGED, "the file ends inside its first %zu bytes", prefix);
     size_t length = (size_t)file[8] | (size_t)file[9] << 8;
     if (version == 2)
         length |= (size_t)file[10] << 16 | (size_t)file[11] << 24;
     if (length > size - prefix)
-        return refuse(reader, FTJ_E_DAMAGED, "its header should have %zu bytes, %zu are there.",
+        return refuse(reader, FTJ_E_DAMAGED, "its header should have %zu bytes, %zu are there",
                       length, size - prefix);
     reader->at = (const char *)file + prefix;
     reader->end = reader->at + length;
@@ -207,10 +207,10 @@ static ftj_status check_header(const struct reader *reader, const struct header 
 {
     if (strcmp(header->descr, "<f2") != 0 && strcmp(header->descr, "<f4") != 0 &&
         strcmp(header->descr, "<f8") != 0)
-        return refuse(reader, FTJ_E_UNSUPPORTED, "its type is '%s'; <f2, <f4 and <f8 are read.",
+        return refuse(reader, FTJ_E_UNSUPPORTED, "its type is '%s'; <f2, <f4 and <f8 are read",
                       header->descr);
     if (header->fortran_order)
-        return refuse(reader, FTJ_E_UNSUPPORTED, "it is in Fortran order; C order is read.");
+        return refuse(reader, FTJ_E_UNSUPPORTED, "it is in Fortran order; C order is read");
 
     array->value_bytes = (uint32_t)(header->descr[2] - '0');
     array->num_dims = header->num_dims;
@@ -218,13 +218,13 @@ static ftj_status check_header(const struct reader *reader, const struct header 
     array->num_values = 1;
     for (uint32_t i = 0; i < header->num_dims; i++) {
         if (header->shape[i] != 0 && array->num_values > UINT64_MAX / header->shape[i])
-            return refuse(reader, FTJ_E_DAMAGED, "its shape has more values than 64 bits count.");
+            return refuse(reader, FTJ_E_DAMAGED, "its shape has more values than 64 bits count");
         array->num_values *= header->shape[i];
     }
     if (array->num_values > UINT64_MAX / array->value_bytes ||
         array->num_values * array->value_bytes != bytes_there)
         return refuse(reader, FTJ_E_DAMAGED,
-                      "its shape asks for %llu values of %u bytes, %llu bytes are there.",
+                      "its shape asks for %llu values of %u bytes, %llu bytes are there",
                       (unsigned long long)array->num_values, array->value_bytes,
                       (unsigned long long)bytes_there);
     return FTJ_OK;
@@ -262,7 +262,7 @@ ftj_status ref_npy_parse(const char *name, const void *file, size_t size, struct
     if (array.num_values <= SIZE_MAX / sizeof(*array.values))
         array.values = malloc(array.num_values ? array.num_values * sizeof(*array.values) : 1);
     if (!array.values)
-        return refuse(&reader, FTJ_E_NO_MEMORY, "no memory for %llu values.",
+        return refuse(&reader, FTJ_E_NO_MEMORY, "no memory for %llu values",
                       (unsigned long long)array.num_values);
     const uint8_t *bytes = (const uint8_t *)file + values_at;
     for (uint64_t i = 0; i < array.num_values; i++)
@@ -280,21 +280,21 @@ ftj_status ref_npy_read(const char *path, struct ref_npy *out, char sentence[REF
     size_t size = 0;
     FILE *file = fopen(path, "rb");
     if (!file || fstat(fileno(file), &info) != 0) {
-        status = refuse(&reader, FTJ_E_IO, "cannot be opened: %s.", strerror(errno));
+        status = refuse(&reader, FTJ_E_IO, "cannot be opened: %s", strerror(errno));
         goto cleanup;
     }
     if (!S_ISREG(info.st_mode)) {
-        status = refuse(&reader, FTJ_E_IO, "is not a regular file.");
+        status = refuse(&reader, FTJ_E_IO, "is not a regular file");
         goto cleanup;
     }
     size = (size_t)info.st_size;
     bytes = malloc(size ? size : 1);
     if (!bytes) {
-        status = refuse(&reader, FTJ_E_NO_MEMORY, "no memory for its %zu bytes.", size);
+        status = refuse(&reader, FTJ_E_NO_MEMORY, "no memory for its %zu bytes", size);
         goto cleanup;
     }
     if (fread(bytes, 1, size, file) != size) {
-        status = refuse(&reader, FTJ_E_IO, "cannot be read to its end.");
+        status = refuse(&reader, FTJ_E_IO, "cannot be read to its end");
         goto cleanup;
     }
     status = ref_npy_parse(path, bytes, size, out, sentence);
