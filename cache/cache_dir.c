@@ -56,14 +56,15 @@ static char *join(const char *parent, const char *child)
 ftj_status ftj_cache_dir_init(struct ftj_cache_dir *dir, const char *setting,
                               struct ftj_reason *reason)
 {
-    const char *named = setting ? setting : variable("FTJIT_CACHE_DIR");
+    const bool has_setting = setting && setting[0] != '\0';
+    const char *named = has_setting ? setting : variable("FTJIT_CACHE_DIR");
     const char *xdg = absolute_variable("XDG_CACHE_HOME");
     const char *home = absolute_variable("HOME");
     char cwd[PATH_MAX];
 
     struct ftj_cache_dir found = {0};
     if (named) {
-        found.origin = setting ? "the setting cache_dir" : "FTJIT_CACHE_DIR";
+        found.origin = has_setting ? "the setting cache_dir" : "FTJIT_CACHE_DIR";
         if (named[0] != '/' && !getcwd(cwd, sizeof(cwd))) {
             ftj_reason_set(reason, errno, "working directory, for %s %s", found.origin, named);
             return FTJ_E_IO;

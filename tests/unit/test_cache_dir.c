@@ -92,6 +92,8 @@ Test(cache_dir, the_setting_then_three_variables_name_it)
     setenv("HOME", home, 1);
     expect_used(setting, setting);
     expect_used(NULL, ours);
+    temp_dir_finish(ours);
+    expect_used("", ours);
     setenv("FTJIT_CACHE_DIR", "", 1);
     expect_used(NULL, strcat(xdg, "/ftjit"));
     setenv("XDG_CACHE_HOME", "relative/is/ignored", 1);
