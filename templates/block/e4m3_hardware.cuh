@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// fp32 to E4M3 by the conversion instruction (sm_89 and up): the same bytes as e4m3_software.cuh.
+// E4M3 by the conversion instructions (sm_89 and up): the same bytes as e4m3_software.cuh.
 //
 // The instruction saturates and rounds as wanted; what is left to do is to send a NaN to +448, and
 // to take the sign off a zero.
@@ -9,6 +9,13 @@
 namespace ftj {
 
 struct E4m3Hardware {
+    static constexpr float widen_fold = 1.0f;
+
+    // The two codes in the low half, as fp16 values / widen_fold.
+    static __device__ __forceinline__ uint32_t widen2(uint32_t codes) {
+        return ptx::cvt_rn_f16x2_e4m3x2(codes);
+    }
+
     static __device__ __forceinline__ uint32_t encode(float v) { return encode4(v, 0, 0, 0); }
 
     // The first value in the low byte.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// fp32 to E4M3 without a conversion instruction: the same bytes as e4m3_hardware.cuh.
+// E4M3 without conversion instructions: the same bytes as e4m3_hardware.cuh.
 //
 // Nearest, ties to even, in one rounding; past +-448 the nearest end; NaN gives +448 (7E); a zero
 // result is 00, whatever its sign.
@@ -9,6 +9,15 @@
 namespace ftj {
 
 struct E4m3Software {
+    static constexpr float widen_fold = 256.0f;  // 2^(15 - 7), the difference of the biases
+
+    // The two codes in the low half, as fp16 values / widen_fold: the fields at fp16's places.
+    static __device__ __forceinline__ uint32_t widen2(uint32_t codes) {
+        constexpr uint32_t signs = 0x80008000u, magnitudes = 0x3f803f80u;
+        const uint32_t tops = ptx::prmt(codes, 0, 0x1404);  // a code to the top of each half
+        return (tops & signs) | (tops >> 1 & magnitudes);
+    }
+
     static __device__ __forceinline__ uint32_t encode(float v) {
         // min first: a NaN leaves it as +448.
         const float clamped = ptx::max_f32(ptx::min_f32(v, e4m3_max), -e4m3_max);

@@ -25,7 +25,7 @@ struct EncodeFp8 {
         const SharedDivisor by_scale = SharedDivisor::of(scale);
 #pragma unroll
         for (int i = 0; i < lane_values; i++)
-            x[i] = by_scale.divide(x[i]);
+            x[i] = by_scale.divide<Source>(x[i]);
         if (!is_stored)
             return;
         pointer<ptx::Words4>(row.codes)[lane] = {{

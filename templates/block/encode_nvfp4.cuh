@@ -34,7 +34,7 @@ struct EncodeNvfp4 {
         float n[lane_values];
 #pragma unroll
         for (int i = 0; i < lane_values; i++)
-            n[i] = by_step.divide(x[i]);
+            n[i] = by_step.divide<Source>(x[i]);
         if (!is_stored)
             return;
         pointer<ptx::Words2>(row.codes)[lane] = {

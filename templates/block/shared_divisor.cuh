@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
-// Many divisions by one number, each as IEEE division rounds it, for five instructions.
+// Many divisions by one number, each rounded as IEEE division does, for three or five instructions.
 //
-// r = 1 / d, rounded. x * r is within 1.5 units in the last place of x / d; one correction makes it
-// one of the two neighbours of x / d; and from there a correction by the exact remainder gives the
-// nearest (Markstein). tests/unit/test_store_codecs.c holds the proof by exhaustion for 8-bit numerators.
+// r = 1 / d, rounded. x * r is within 1.5 units in the last place of x / d. A correction by the
+// remainder makes it a neighbour of x / d, and one by the then exact remainder the nearest
+// (Markstein). For a numerator that was widened from 16 bits the first correction is enough: tried
+// for every significand of up to 11 bits with every divisor (tests/unit/test_shared_divisor.cpp).
 //
-// Holds where the remainder does not underflow: for |x / d| >= 2^-20 with 2^-60 <= d <= 2^120.
-// Below, the result is below 2^-19 too, which is all that the formats ask.
+// Holds where no remainder underflows: for |x / d| >= 2^-20 with 2^-60 <= d <= 2^120. Below, what
+// comes out is below 2^-19 too, which is all that the formats ask.
 #pragma once
 #include "block/types.cuh"
 
@@ -27,10 +28,14 @@ struct SharedDivisor {
         return d > 0.0f && d <= largest_float;
     }
 
+    // x is a value of Source.
+    template <class Source>
     __device__ __forceinline__ float divide(float x) const {
-        const float near = ptx::mul_rn(x, reciprocal);
-        const float neighbour = correct(x, near);
-        return correct(x, neighbour);
+        const float once = correct(x, ptx::mul_rn(x, reciprocal));
+        if constexpr (Source::bytes == 2)
+            return once;
+        else
+            return correct(x, once);
     }
 
 private:

@@ -15,6 +15,15 @@ FTJ_DEVICE T* pointer(uint64_t address) {
     return reinterpret_cast<T*>(address);
 }
 
+template <class T>
+FTJ_DEVICE T min_of(T a, T b) {
+    return b < a ? b : a;
+}
+template <class T>
+FTJ_DEVICE T max_of(T a, T b) {
+    return a < b ? b : a;
+}
+
 struct Bf16 {
     using Storage = uint16_t;
     static constexpr int bytes = 2;

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: MIT
+// Codec: rows of E2M1 codes, an E4M3 scale per 16 of them, one fp32 scale per row. Operands are
+// fp16: (code * 2^-14) * (block scale * 2^7), which is exact for every code and scale; the row scale
+// is the kernel's to apply. Members: codec_16bit.cuh.
+#pragma once
+#include "block/pieces.cuh"
+
+namespace ftj {
+
+// Eight codes as four fp16 pairs, each value * 2^-14: n0 n4 | n2 n6 | n1 n5 | n3 n7. E2M1's fields
+// drop onto fp16's sign, low exponent and top mantissa bits; the biases differ by 14.
+FTJ_DEVICE void widen_e2m1_8(uint32_t codes, uint32_t (&pairs)[4]) {
+    constexpr uint32_t magnitude_bits = 0x0E0E0E0Eu;  // of a byte whose sign is its top bit
+    constexpr uint32_t fp16_bits = 0x8E008E00u;
+    constexpr uint32_t select = 0xE4;  // where the third word is set the first, else the second
+    const uint32_t even = ptx::lop3<select>(codes << 1, codes << 4, magnitude_bits);
+    const uint32_t odd = ptx::lop3<select>(codes >> 3, codes, magnitude_bits);
+    pairs[0] = (even << 8) & fp16_bits;
+    pairs[1] = even & fp16_bits;
+    pairs[2] = (odd << 8) & fp16_bits;
+    pairs[3] = odd & fp16_bits;
+}
+
+template <class E4m3>
+struct CodecNvfp4 {
+    using Mma = MmaF16;
+    static constexpr bool has_row_scale = true;
+    static constexpr bool has_block_scale = true;
+    static constexpr float operand_fold = 128.0f;  // 2^14 / 2^7
+
+    // A lane's 16-byte loads, and its loads of two block scales, need an even number of blocks.
+    static constexpr int widest_key(int head_dim) { return head_dim % 32 ? 64 : 128; }
+    static constexpr int widest_value(int head_dim) { return head_dim % 32 ? 64 : 128; }
+    static constexpr int code_bytes(int dims) { return dims / 2; }
+
+    template <int dims>
+    static constexpr int key_dim(int j, int c, int i) {
+        constexpr int by_byte[4] = {0, 2, 1, 3};
+        constexpr int by_pair[4] = {0, 4, 2, 6};
+        if (dims == 16)
+            return 4 * c + by_byte[i];
+        return dims / 4 * c + 8 * (j / 2) + j % 2 + by_pair[i];
+    }
+
+    // The block scales lane c looks after, * 2^7, as a pair: blocks 2c and 2c + 1 of a piece of 128;
+    // of a narrower one, twice the block that holds both of those positions.
+    template <int dims>
+    static __device__ __forceinline__ uint32_t load_scales(uint32_t scales, uint32_t c) {
+        constexpr float factor = 128.0f * E4m3::widen_fold;
+        constexpr uint32_t half_bits = factor == 128.0f ? 0x5800u : 0x7800u;
+        static_assert(factor == 128.0f || factor == 32768.0f, "the two powers named above");
+        uint32_t codes[1];
+        if constexpr (dims == 128) {
+            load_shared<2>(scales + 2 * c, codes);
+        } else {
+            load_shared<1>(scales + (c * dims) / 64, codes);
+            codes[0] |= codes[0] << 8;
+        }
+        return ptx::mul_f16x2(E4m3::widen2(codes[0]), half_bits | half_bits << 16);
+    }
+
+    template <int dims>
+    static __device__ __forceinline__ void load_key(uint32_t codes, uint32_t scales, uint32_t c,
+                                                    uint32_t (&operands)[dims / 16][2]) {
+        constexpr int bytes = dims / 8;
+        constexpr uint32_t both_low = 0x1010, both_high = 0x3232;
+        uint32_t words[(bytes + 3) / 4];
+        uint32_t pairs[4];
+        load_shared<bytes>(codes + c * bytes, words);
+        const uint32_t scale_pair = load_scales<dims>(scales, c);
+        if constexpr (dims == 16) {
+            widen_e2m1_8(ptx::prmt(words[0], 0, 0x4140), pairs);  // a byte to a half
+            operands[0][0] = ptx::mul_f16x2(pairs[0], scale_pair);
+            operands[0][1] = ptx::mul_f16x2(pairs[2], scale_pair);
+        } else {
+            #pragma unroll
+            for (int w = 0; w < dims / 32; w++) {
+                uint32_t scale = scale_pair;
+                if constexpr (dims == 128)
+                    scale = ptx::prmt(scale_pair, 0, w < 2 ? both_low : both_high);
+                widen_e2m1_8(words[w], pairs);
+                operands[2 * w][0] = ptx::mul_f16x2(pairs[0], scale);
+                operands[2 * w][1] = ptx::mul_f16x2(pairs[1], scale);
+                operands[2 * w + 1][0] = ptx::mul_f16x2(pairs[2], scale);
+                operands[2 * w + 1][1] = ptx::mul_f16x2(pairs[3], scale);
+            }
+        }
+    }
+
+    // Half a word holds four dims of one token: with another token's half it is decoded into pairs
+    // of one dim. The scale pair of (two tokens, block of lane g) comes from the lanes that loaded
+    // (token, two blocks) by one transpose.
+    template <int dims>
+    static __device__ __forceinline__ void load_value(const uint32_t (&codes)[4],
+                                                      const uint32_t (&scales)[2], uint32_t g,
+                                                      uint32_t c,
+                                                      uint32_t (&operands)[dims / 16][4]) {
+        constexpr int bytes = dims / 16;
+        constexpr int num_halves = dims <= 32 ? 1 : dims / 32;
+        constexpr uint32_t low_halves = 0x5410, high_halves = 0x7632;
+        uint32_t words[4][(bytes + 3) / 4];
+        #pragma unroll
+        for (int token = 0; token < 4; token++)
+            load_shared<bytes>(codes[token] + g * bytes, words[token]);
+        #pragma unroll
+        for (int pair = 0; pair < 2; pair++) {
+            const uint32_t scale = ptx::movmatrix_trans(load_scales<dims>(scales[pair], c));
+            #pragma unroll
+            for (int half = 0; half < num_halves; half++) {
+                uint32_t pairs[4];
+                widen_e2m1_8(ptx::prmt(words[2 * pair][half / 2], words[2 * pair + 1][half / 2],
+                                       half % 2 ? high_halves : low_halves),
+                             pairs);
+                if constexpr (dims == 16) {
+                    operands[0][2 * pair] = ptx::mul_f16x2(pairs[0], scale);
+                    operands[0][2 * pair + 1] = ptx::mul_f16x2(pairs[2], scale);
+                } else {
+                    operands[2 * half][2 * pair] = ptx::mul_f16x2(pairs[0], scale);
+                    operands[2 * half][2 * pair + 1] = ptx::mul_f16x2(pairs[1], scale);
+                    operands[2 * half + 1][2 * pair] = ptx::mul_f16x2(pairs[2], scale);
+                    operands[2 * half + 1][2 * pair + 1] = ptx::mul_f16x2(pairs[3], scale);
+                }
+            }
+        }
+    }
+};
+
+}  // namespace ftj

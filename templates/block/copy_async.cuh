@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: MIT
+// How bytes travel from global to shared memory: cp.async (sm_80), in groups that are waited for.
+#pragma once
+
+namespace ftj {
+
+struct Copy {
+    // 16, 8 or 4 bytes, aligned to their number on both sides.
+    template <int bytes>
+    static __device__ __forceinline__ void copy(uint32_t shared, const void* global) {
+        static_assert(bytes == 16 || bytes == 8 || bytes == 4, "what cp.async can move");
+        if constexpr (bytes == 16)
+            ptx::cp_async_16(shared, global);
+        else if constexpr (bytes == 8)
+            ptx::cp_async_8(shared, global);
+        else
+            ptx::cp_async_4(shared, global);
+    }
+    static __device__ __forceinline__ void commit() { ptx::cp_async_commit(); }
+    // At most `pending` groups are still under way when it returns.
+    template <int pending>
+    static __device__ __forceinline__ void wait() {
+        ptx::cp_async_wait<pending>();
+    }
+};
+
+}  // namespace ftj

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: MIT
+// From what a softmax adds up to over all keys to a row of output and its LSE.
+#pragma once
+#include "block/types.cuh"
+
+namespace ftj {
+
+// A maximum before any score: no score is below it, and 2^(it - score) is 0 for every other.
+constexpr float lowest_score = -3.402823466e38f;
+
+struct FinalRow {
+    float factor;  // O = out * factor
+    float lse;     // natural log
+};
+
+// max is in log2 units; a sink is one more logit, of value 0. No key and no sink: O = 0, LSE = -inf.
+FTJ_DEVICE FinalRow finalise(uint64_t sinks, uint32_t q_head, float max, float sum) {
+    float most = max;
+    if (sinks) {
+        const float sink = pointer<const float>(sinks)[q_head] * log2e;
+        most = ptx::max_f32(max, sink);
+        sum = sum * ptx::ex2_approx(max - most) + ptx::ex2_approx(sink - most);
+    }
+    if (sum == 0.0f)
+        return {0.0f, ptx::bits_float(0xff800000u)};
+    return {ptx::ex2_approx(max - most) / sum, (most + ptx::lg2_approx(sum)) * ln2};
+}
+
+}  // namespace ftj

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: MIT
+// The queries of a segment as B operands: column g is one query head, the dims in the order in which
+// K's codec yields them. Wide heads keep them in shared memory, for want of registers.
+#pragma once
+#include "block/pieces.cuh"
+#include "block/types.cuh"
+
+namespace ftj {
+
+template <class Config>
+struct Query {
+    using KCodec = typename Config::KCodec;
+    using Element = typename Config::Element;
+    static constexpr int head_dim = Config::head_dim;
+    static constexpr int n_tiles = Config::n_tiles;
+    static constexpr int products = head_dim / 16;
+    static constexpr bool in_shared = head_dim > 256;
+    static constexpr int shared_bytes = in_shared ? n_tiles * products * 2 * int(warp_size) * 4 : 0;
+    // A 16-bit cache meets the query as it is. Codes are fp16 operands, which a bf16 query might
+    // overflow: there each head is first brought to 2^13 <= max|q| < 2^14, by a power of two.
+    static constexpr bool normalised = KCodec::has_row_scale;
+    static constexpr int top_exponent = 13;
+
+    uint32_t words[in_shared ? 1 : n_tiles][in_shared ? 1 : products][2];
+    uint32_t shared;                // address of the operands, when they are there
+    float score_scale[n_tiles][2];  // of this lane's columns 2c and 2c + 1: to be put on the score
+
+    // The whole block calls it, at the start of a segment.
+    __device__ __forceinline__ void load(const ftj_decode_params& p, uint32_t request, uint32_t head,
+                                         uint32_t first_head, uint32_t heads) {
+        const uint32_t lane = ptx::thread_index() % warp_size;
+        const uint32_t g = lane / 4;
+        #pragma unroll
+        for (int n = 0; n < n_tiles; n++) {
+            const uint32_t mine = 8 * n + g;
+            const auto* row = pointer<const typename Element::Storage>(p.q) +
+                              request * p.q_batch_stride +
+                              (head * p.group + first_head + mine) * p.q_head_stride;
+            load_head(p, n, mine < heads ? row : nullptr);
+        }
+        if constexpr (in_shared)
+            ptx::sync_block();
+    }
+
+    __device__ __forceinline__ void operand(int n, int product, uint32_t (&b)[2]) const {
+        if constexpr (in_shared) {
+            const ptx::Words2 v = ptx::ld_shared_v2(address(n, product));
+            b[0] = v.w[0], b[1] = v.w[1];
+        } else {
+            b[0] = words[n][product][0], b[1] = words[n][product][1];
+        }
+    }
+
+private:
+    __device__ __forceinline__ uint32_t address(int n, int product) const {
+        const uint32_t lane = ptx::thread_index() % warp_size;
+        return shared + ((n * products + product) * warp_size + lane) * 8;
+    }
+
+    // One head, column g of tile n; a null row is a column of zeros.
+    __device__ __forceinline__ void load_head(const ftj_decode_params& p, int n,
+                                              const typename Element::Storage* row) {
+        const uint32_t lane = ptx::thread_index() % warp_size;
+        const uint32_t c = lane % 4;
+        float factor = 1.0f;
+        if constexpr (normalised)
+            factor = power_to_top(largest(row, c));
+        for_each_piece<head_dim, KCodec::widest_key(head_dim)>([&](auto piece) {
+            #pragma unroll
+            for (int j = 0; j < piece.dims / 16; j++) {
+                uint32_t b[2] = {0, 0};
+                #pragma unroll
+                for (int half = 0; half < 2; half++) {
+                    if (row)
+                        b[half] = pair(row + piece.at, KCodec::template key_dim<piece.dims>(j, c, 2 * half),
+                                       KCodec::template key_dim<piece.dims>(j, c, 2 * half + 1), factor);
+                }
+                put(n, piece.at / 16 + j, b);
+            }
+        });
+        const float scale = p.score_scale * KCodec::operand_fold / factor;
+        score_scale[n][0] = ptx::shfl(scale, 8 * c);      // lane of g = 2c
+        score_scale[n][1] = ptx::shfl(scale, 8 * c + 4);  // lane of g = 2c + 1
+    }
+
+    __device__ __forceinline__ void put(int n, int product, const uint32_t (&b)[2]) {
+        if constexpr (in_shared) {
+            // Every warp has the same operands: each writes those of its own turn.
+            if (ptx::thread_index() / warp_size == product % Config::num_warps)
+                ptx::st_shared_v2(address(n, product), {{b[0], b[1]}});
+        } else {
+            words[n][product][0] = b[0], words[n][product][1] = b[1];
+        }
+    }
+
+    static __device__ __forceinline__ uint32_t pair(const typename Element::Storage* row, int low,
+                                                    int high, float factor) {
+        if constexpr (normalised)
+            return KCodec::Mma::pack(Element::widen(row[low]) * factor,
+                                     Element::widen(row[high]) * factor);
+        else
+            return uint32_t(row[low]) | uint32_t(row[high]) << 16;
+    }
+
+    // max|q| of the row, over the four lanes that share it.
+    static __device__ __forceinline__ float largest(const typename Element::Storage* row, uint32_t c) {
+        float most = 0.0f;
+        #pragma unroll 8
+        for (int i = 0; i < head_dim / 4; i++)
+            most = ptx::max_f32(most, row ? abs_of(Element::widen(row[c + 4 * i])) : 0.0f);
+        most = ptx::max_f32(most, ptx::shfl_xor(most, 1));
+        return ptx::max_f32(most, ptx::shfl_xor(most, 2));
+    }
+    static __device__ __forceinline__ float abs_of(float v) {
+        return ptx::bits_float(ptx::float_bits(v) & 0x7fffffffu);
+    }
+
+    // 2^(top_exponent - exponent of v); exponents under -100 count as -100, to keep it finite.
+    static __device__ __forceinline__ float power_to_top(float v) {
+        constexpr int bias = 127;
+        const int exponent = max_of(int(ptx::float_bits(v) >> 23) - bias, -100);
+        return ptx::bits_float(uint32_t(bias + top_exponent - exponent) << 23);
+    }
+};
+
+}  // namespace ftj
