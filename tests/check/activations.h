@@ -31,7 +31,6 @@ struct activations_pair {
     ftj_kv_format v_format;
     ftj_dtype dtype; /* of q, o and a 16-bit cache */
     double o_bar;    /* most relative RMS error of o that may be the kernels' own */
-    double lse_bar;  /* largest error of LSE that may be */
 };
 
 extern const struct activations_pair activations_pairs[ACTIVATIONS_NUM_PAIRS];
