@@ -79,7 +79,7 @@ static int init_round(struct round *round, int num_threads)
         pthread_barrier_init(&round->barrier, NULL, (unsigned)num_threads))
         return 1;
     for (int i = 0; i < NUM_KEYS; i++) {
-        char source[16];
+        char source[24];
         snprintf(source, sizeof(source), "kernel %d", i);
         const struct ftj_key_input input = {
             .template_id = "race",

@@ -29,7 +29,7 @@ static int fail(const char *what, int key, int status)
 
 static struct ftj_key key_of(int index)
 {
-    char source[16];
+    char source[24];
     snprintf(source, sizeof(source), "kernel %d", index);
     const struct ftj_key_input input = {
         .template_id = "race",
