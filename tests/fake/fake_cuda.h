@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A libcuda without a GPU: a shared object that the library opens like the real one.
+ *
+ * Environment, read at each call:
+ *   FAKE_CUDA_ARCH=90            compute capability of every device; 90 is 9.0, 121 is 12.1
+ *   FAKE_CUDA_DEVICES=2          how many devices there are
+ *   FAKE_CUDA_VERSION=13000      what cuDriverGetVersion answers
+ *   FAKE_CUDA_FAIL=symbol[:result][,...]   calls that fail, with 999 when no result is given
+ *   FAKE_CUDA_REFUSE=ptx         images that are no machine code get 222
+ *   FAKE_CUDA_POINTER_DEVICE=1   allocated memory claims to be this device's
+ *   FAKE_CUDA_CAPTURING=1        a blocking stream is being captured
+ *
+ * Device memory is malloc; kernels are recorded, never run. Calls that need a current context
+ * answer 201 without one, and a launch on a stream of another context 400, as the driver does.
+ *
+ * The helpers below are exported as well: look them up in the library that was opened.
+ */
+#ifndef FTJ_TESTS_FAKE_CUDA_H
+#define FTJ_TESTS_FAKE_CUDA_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "runtime/driver_symbols.h"
+
+struct fake_launch {
+    unsigned int num_blocks;
+    unsigned int num_threads;
+    unsigned int smem_bytes;
+    struct CUstream_st *stream;
+    unsigned char params[1024];
+    size_t params_bytes;
+};
+
+/* What cuPointerGetAttributes answers for a pointer. */
+struct fake_memory {
+    struct CUctx_st *context;
+    unsigned int type; /* 1 host, 2 device */
+    int ordinal;
+    unsigned int is_managed;
+};
+
+unsigned int fake_cuda_calls(const char *symbol);
+const struct fake_launch *fake_cuda_last_launch(void);
+/* A context that is no primary one; never freed. */
+struct CUctx_st *fake_cuda_context(int device);
+/* From now on `pointer` is memory of this kind. */
+void fake_cuda_set_memory(const void *pointer, const struct fake_memory *memory);
+/* Primary contexts retained and not released. */
+int fake_cuda_num_retained(void);
+/* Modules loaded and not unloaded. */
+int fake_cuda_num_modules(void);
+
+#endif

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: MIT */
+/* The fake driver's memory and streams. */
+#include "fake_state.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_MEMORIES 4096
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static struct {
+    uint64_t pointer;
+    struct fake_memory memory;
+} memories[MAX_MEMORIES];
+
+void fake_cuda_set_memory(const void *pointer, const struct fake_memory *memory)
+{
+    const uint64_t address = (uint64_t)(uintptr_t)pointer;
+    pthread_mutex_lock(&mutex);
+    for (size_t i = 0; i < MAX_MEMORIES; i++) {
+        if (memories[i].pointer == 0 || memories[i].pointer == address) {
+            memories[i].pointer = address;
+            memories[i].memory = *memory;
+            break;
+        }
+    }
+    pthread_mutex_unlock(&mutex);
+}
+
+/* ---- memory -------------------------------------------------------------------------- */
+
+int cuPointerGetAttributes(unsigned int num_attributes, int *attributes, void **data,
+                           uint64_t pointer)
+{
+    const int result = fake_begin_in_context("cuPointerGetAttributes");
+    struct fake_memory memory = {.ordinal =
+                                     -2}; /* what the driver says of memory it does not know */
+    pthread_mutex_lock(&mutex);
+    for (size_t i = 0; i < MAX_MEMORIES && memories[i].pointer; i++) {
+        if (memories[i].pointer == pointer)
+            memory = memories[i].memory;
+    }
+    pthread_mutex_unlock(&mutex);
+    for (unsigned int i = 0; i < num_attributes; i++) {
+        if (attributes[i] == FTJ_CU_POINTER_CONTEXT)
+            memcpy(data[i], &memory.context, sizeof(memory.context));
+        else if (attributes[i] == FTJ_CU_POINTER_MEMORY_TYPE)
+            memcpy(data[i], &memory.type, sizeof(memory.type));
+        else if (attributes[i] == FTJ_CU_POINTER_DEVICE_ORDINAL)
+            memcpy(data[i], &memory.ordinal, sizeof(memory.ordinal));
+        else if (attributes[i] == FTJ_CU_POINTER_IS_MANAGED)
+            memcpy(data[i], &memory.is_managed, sizeof(memory.is_managed));
+        else
+            return UNKNOWN_ATTRIBUTE;
+    }
+    return result;
+}
+
+int cuMemAlloc_v2(uint64_t *pointer, size_t bytes)
+{
+    const int result = fake_begin_in_context("cuMemAlloc_v2");
+    if (result || bytes == 0)
+        return result ? result : INVALID_VALUE;
+    void *memory = NULL;
+    if (posix_memalign(&memory, 256, bytes))
+        return OUT_OF_MEMORY;
+    const int device = fake_number("FAKE_CUDA_POINTER_DEVICE", fake_current()->device);
+    fake_cuda_set_memory(
+        memory, &(struct fake_memory){.context = fake_current(), .type = 2, .ordinal = device});
+    *pointer = (uint64_t)(uintptr_t)memory;
+    return 0;
+}
+
+int cuMemFree_v2(uint64_t pointer)
+{
+    const int result = fake_begin_in_context("cuMemFree_v2");
+    fake_cuda_set_memory((void *)(uintptr_t)pointer, &(struct fake_memory){.ordinal = -2});
+    free((void *)(uintptr_t)pointer);
+    return result;
+}
+
+int cuMemcpyHtoD_v2(uint64_t device, const void *host, size_t bytes)
+{
+    const int result = fake_begin_in_context("cuMemcpyHtoD_v2");
+    if (!result)
+        memcpy((void *)(uintptr_t)device, host, bytes);
+    return result;
+}
+
+int cuMemcpyDtoH_v2(void *host, uint64_t device, size_t bytes)
+{
+    const int result = fake_begin_in_context("cuMemcpyDtoH_v2");
+    if (!result)
+        memcpy(host, (const void *)(uintptr_t)device, bytes);
+    return result;
+}
+
+int cuMemsetD8_v2(uint64_t device, unsigned char value, size_t bytes)
+{
+    const int result = fake_begin_in_context("cuMemsetD8_v2");
+    if (!result)
+        memset((void *)(uintptr_t)device, value, bytes);
+    return result;
+}
+
+/* ---- streams ------------------------------------------------------------------------- */
+
+int cuStreamCreate(struct CUstream_st **stream, unsigned int flags)
+{
+    const int result = fake_begin_in_context("cuStreamCreate");
+    if (result || flags)
+        return result ? result : INVALID_VALUE;
+    *stream = malloc(sizeof(**stream));
+    if (!*stream)
+        return OUT_OF_MEMORY;
+    (*stream)->context = fake_current();
+    return 0;
+}
+
+int cuStreamDestroy_v2(struct CUstream_st *stream)
+{
+    const int result = fake_begin_in_context("cuStreamDestroy_v2");
+    free(stream);
+    return result;
+}
+
+int cuStreamSynchronize(struct CUstream_st *stream)
+{
+    (void)stream;
+    return fake_begin_in_context("cuStreamSynchronize");
+}
+
+int cuStreamIsCapturing(struct CUstream_st *stream, int *status)
+{
+    const int result = fake_begin_in_context("cuStreamIsCapturing");
+    *status = 0;
+    if (result || stream || !fake_number("FAKE_CUDA_CAPTURING", 0))
+        return result;
+    return FTJ_CU_ERROR_STREAM_CAPTURE_IMPLICIT;
+}
+
+int cuStreamGetCtx(struct CUstream_st *stream, struct CUctx_st **context)
+{
+    const int result = fake_begin_in_context("cuStreamGetCtx");
+    *context = stream ? stream->context : fake_current();
+    return result;
+}
