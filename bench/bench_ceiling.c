@@ -14,20 +14,21 @@
 #define CEILING_BYTES     (8ull << 30)
 #define CEILING_BYTES_CPU (64ull << 20)
 #define READ_THREADS      512
-#define READ_BLOCKS       4 /* per SM */
+#define READ_BLOCKS       2 /* per SM: as many as fit with eight loads in registers */
 
 /* Eight independent loads of 16 bytes in flight per thread; what is read must reach the sum, and
  * the sum must be able to reach memory, or the compiler would drop the loads. */
 static const char read_source[] =
-    "extern \"C\" __global__ __launch_bounds__(512)\n"
+    "extern \"C\" __global__ __launch_bounds__(512, 2)\n"
     "void ftj_kernel(const uint4 *in, unsigned long long count, uint4 *out) {\n"
-    "    const unsigned long long tile = 512 * 8;\n"
+    "    const unsigned long long all = gridDim.x * 512ull;\n"
+    "    const unsigned long long first = blockIdx.x * 512ull + threadIdx.x;\n"
     "    uint4 sum = {0, 0, 0, 0};\n"
-    "    for (unsigned long long at = blockIdx.x * tile; at < count; at += gridDim.x * tile) {\n"
+    "    for (unsigned long long at = first; at < count; at += 8 * all) {\n"
     "        uint4 part[8];\n"
     "        #pragma unroll\n"
     "        for (int i = 0; i < 8; i++) {\n"
-    "            const unsigned long long index = at + i * 512 + threadIdx.x;\n"
+    "            const unsigned long long index = at + i * all;\n"
     "            part[i] = index < count ? __ldcs(in + index) : sum;\n"
     "        }\n"
     "        #pragma unroll\n"

@@ -233,7 +233,7 @@ static ftj_status output_error(struct decode_job *job, const int32_t *checked, u
     return status;
 }
 
-/* Check eagerly, time, and check again what the last timed call left. */
+/* Check an eager call, poison, time, and check what the last timed call left. */
 static ftj_status check_and_time(struct decode_job *job, struct bench_row *row)
 {
     const struct bench_shape *shape = job->run->shape;
@@ -255,6 +255,9 @@ static ftj_status check_and_time(struct decode_job *job, struct bench_row *row)
         status = ftj_stream_synchronize(job->session->ctx, stream);
     if (!status)
         status = output_error(job, checked, count, expected, &before);
+    if (!status)
+        status =
+            ftj_memory_fill(job->session->ctx, job->o, 0xff, num_values(shape) * sizeof(uint16_t));
     if (!status)
         status = bench_time(&job->session->timer, call_decode, job,
                             bench_num_calls(job->session, job->num_sets), &row->us, &row->mhz);

@@ -3,6 +3,7 @@
 #include "bench/bench_driver.h"
 
 #include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/dynlib.h"
@@ -42,7 +43,10 @@ ftj_status bench_driver_init(struct bench_driver *driver, const char *path, int 
 {
     struct bench_driver opened = {0};
     struct ftj_text tried = {0};
-    const char *const names[] = {path ? path : "libcuda.so.1", NULL};
+    if (!path)
+        path = getenv("FTJIT_CUDA_DRIVER");
+    const char *const names[] = {path ? path : "libcuda.so.1",
+                                 path ? NULL : "/usr/lib/wsl/lib/libcuda.so.1", NULL};
     ftj_status status = FTJ_OK;
 
     opened.library = ftj_dynlib_open(names, &tried, NULL, 0);

@@ -63,7 +63,8 @@ struct bench_driver {
 #undef BENCH_DRIVER_MEMBER
 };
 
-/* Open libcuda (`path` NULL: the loader's name) and make the device's primary context current. */
+/* Open libcuda (`path` NULL: FTJIT_CUDA_DRIVER, the loader's name, WSL's folder) and make the
+ * device's primary context current. */
 FTJ_NODISCARD ftj_status bench_driver_init(struct bench_driver *driver, const char *path,
                                            int ordinal);
 void bench_driver_finish(struct bench_driver *driver); /* zeroed is fine */

@@ -84,7 +84,8 @@ ftj_status bench_launch_run(struct bench_session *session, const struct bench_fo
     struct bench_launch done = {0};
     struct bench_timer *timer = &session->timer;
 
-    ftj_status status = bench_tiny_attention(&tiny, session->ctx, format);
+    ftj_status status =
+        bench_tiny_attention(&tiny, session->ctx, format, FTJ_OP_STORE | FTJ_OP_DECODE);
     if (!status)
         status = bench_tiny_inputs(&tiny);
     if (!status)

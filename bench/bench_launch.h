@@ -23,9 +23,10 @@ FTJ_NODISCARD ftj_status bench_launch_run(struct bench_session *session,
 struct bench_start {
     double driver_ms;    /* cuInit and the device's context, alone; 0 on the CPU */
     double context_ms;   /* ftj_context_create() after it */
-    double attention_ms; /* ftj_attention_create(): store and decode */
+    double attention_ms; /* ftj_attention_create(): store, then decode */
     double launch_ms;    /* the first decode, to its end on the device */
     ftj_stats stats;
+    double decode_compile_ms; /* of a decode and its combine; 0: from the cache */
 };
 
 FTJ_NODISCARD ftj_status bench_start_run(const ftj_settings *settings,

@@ -134,6 +134,29 @@ ftj_status bench_pool_fill(struct bench_pool *pool, ftj_attention *attn, ftj_dty
     return status;
 }
 
+ftj_status bench_pool_poison(struct bench_pool *pool)
+{
+    const ftj_kv_layout *layout = &pool->layout;
+    const bool is_packed = layout->shape.order == FTJ_KV_PACKED;
+    const uint64_t page_bytes[] = {
+        is_packed ? layout->page_bytes : layout->k.codes.page_stride_bytes,
+        layout->k.row_scales.page_stride_bytes,
+        layout->k.block_scales.page_stride_bytes,
+        layout->v.codes.page_stride_bytes,
+        layout->v.row_scales.page_stride_bytes,
+        layout->v.block_scales.page_stride_bytes,
+    };
+    for (size_t i = 0; i < 6; i++) {
+        if (!pool->arrays[i])
+            continue;
+        const ftj_status status = ftj_memory_fill(pool->ctx, pool->arrays[i], 0xff,
+                                                  page_bytes[i] * pool->cache.num_pages);
+        if (status)
+            return status;
+    }
+    return FTJ_OK;
+}
+
 const uint8_t *bench_pool_row(const struct bench_pool *pool, const ftj_kv_array *array,
                               uint64_t slot, uint32_t head)
 {

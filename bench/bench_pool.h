@@ -23,6 +23,9 @@ void bench_pool_finish(struct bench_pool *pool); /* zeroed is fine */
 FTJ_NODISCARD ftj_status bench_pool_fill(struct bench_pool *pool, ftj_attention *attn,
                                          ftj_dtype dtype, struct bench_random *random);
 
+/* Every byte of it 0xff: NaN scales, NaN values. */
+FTJ_NODISCARD ftj_status bench_pool_poison(struct bench_pool *pool);
+
 /* Device address of a row's part. `array` is one of the pool's own layout. */
 const uint8_t *bench_pool_row(const struct bench_pool *pool, const ftj_kv_array *array,
                               uint64_t slot, uint32_t head);

@@ -39,18 +39,22 @@ void bench_report_row(FILE *out, const struct bench_row *row)
     char quartiles[40];
     char same[24] = "-";
     char mhz[16] = "-";
+    char gbs[24];
+    char share[24];
     char check[64];
     format_row_bytes(row, row_bytes);
     format_check(row, check);
     snprintf(quartiles, sizeof(quartiles), "%.1f-%.1f", row->us.low, row->us.high);
+    snprintf(gbs, sizeof(gbs), "%.*f", row->gbs < 10 ? 3 : 0, row->gbs);
+    snprintf(share, sizeof(share), row->ceiling_share < 0.01 ? "%.0e" : "%.3f", row->ceiling_share);
     if (row->same_size_gbs > 0)
         snprintf(same, sizeof(same), "%.0f", row->same_size_gbs);
     if (row->mhz)
         snprintf(mhz, sizeof(mhz), "%u", row->mhz);
-    fprintf(out, "%-6s %-21s %-11s %-6s %5u %9s %10.1f %15s %8.1f %6.3f %8s %5s  %s\n",
+    fprintf(out, "%-6s %-21s %-11s %-6s %5u %9s %10.1f %15s %8s %6s %8s %5s  %s\n",
             bench_op_name(row->op), row->run.shape->name, row->run.format.name,
             ftj_kv_order_name(row->run.order), (unsigned)row->run.page, row_bytes, row->us.median,
-            quartiles, row->gbs, row->ceiling_share, same, mhz, check);
+            quartiles, gbs, share, same, mhz, check);
 }
 
 void bench_report_number(cJSON *object, const char *name, double value)

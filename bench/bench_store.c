@@ -158,7 +158,6 @@ static ftj_status check_and_time(struct store_job *job, struct bench_row *row)
 {
     ftj_context *ctx = job->session->ctx;
     struct CUstream_st *stream = job->session->timer.stream;
-    const ftj_kv_layout *layout = &job->pool.layout;
     uint64_t wrong = 0;
     ftj_status status = FTJ_OK;
 
@@ -168,9 +167,8 @@ static ftj_status check_and_time(struct store_job *job, struct bench_row *row)
         status = ftj_stream_synchronize(ctx, stream);
     if (!status)
         status = check_rows(job, &wrong);
-    if (!status && layout->shape.order == FTJ_KV_PACKED)
-        status = ftj_memory_fill(ctx, job->pool.cache.packed, 0xff,
-                                 job->pool.cache.num_pages * layout->page_bytes);
+    if (!status)
+        status = bench_pool_poison(&job->pool);
     if (!status)
         status = bench_time(&job->session->timer, call_store, job,
                             bench_num_calls(job->session, job->num_sets), &row->us, &row->mhz);

@@ -13,7 +13,7 @@
 #define SMALL_BYTES 256u
 
 ftj_status bench_tiny_attention(struct bench_tiny *tiny, ftj_context *ctx,
-                                const struct bench_format *format)
+                                const struct bench_format *format, uint32_t ops)
 {
     ftj_kv_layout layout;
     const ftj_kv_shape shape = {
@@ -28,7 +28,7 @@ ftj_status bench_tiny_attention(struct bench_tiny *tiny, ftj_context *ctx,
     if (status)
         return status;
     const ftj_attention_desc desc = {
-        .ops = FTJ_OP_STORE | FTJ_OP_DECODE,
+        .ops = ops,
         .kv = layout,
         .num_q_heads = Q_HEADS,
         .dtype = format->dtype,

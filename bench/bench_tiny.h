@@ -17,9 +17,9 @@ struct bench_tiny {
     ftj_decode_args decode;
 };
 
-/* Attention of the main workloads' geometry; no memory yet. */
+/* Attention of the main workloads' geometry, for some of FTJ_OP_*; no memory yet. */
 FTJ_NODISCARD ftj_status bench_tiny_attention(struct bench_tiny *tiny, ftj_context *ctx,
-                                              const struct bench_format *format);
+                                              const struct bench_format *format, uint32_t ops);
 /* Its inputs: zeros, which cost a call what any values do. */
 FTJ_NODISCARD ftj_status bench_tiny_inputs(struct bench_tiny *tiny);
 void bench_tiny_finish(struct bench_tiny *tiny); /* zeroed is fine */
