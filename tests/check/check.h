@@ -21,8 +21,8 @@ struct check_options {
     const char *test;      /* glob over test names; NULL: all */
     const char *variant;   /* glob over tier names; NULL: all */
     bool has_row;
-    uint64_t row;          /* with has_row: this row only, and the full lists are open to it */
-    uint64_t seed;         /* 0: the default */
+    uint64_t row;  /* with has_row: this row only, and the full lists are open to it */
+    uint64_t seed; /* 0: the default */
     uint32_t shard_index;
     uint32_t shard_count;  /* 0: one */
     bool quick;            /* the covering subset of rows, made for the CPU device */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The device's side of a decode: buffers, launch, comparison. */
-#include "check_attention.h"
+#include "tests/check/check_attention.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -133,17 +133,12 @@ static void gather_rows(const struct attention_case *c, struct check_row *row,
     }
 }
 
-bool attention_decode(struct attention_device *device, struct check_row *row,
-                      const struct attention_case *c, struct attention_result *result)
+static bool read_result(struct attention_device *device, struct check_row *row,
+                        const struct attention_case *c, struct attention_result *result)
 {
     const size_t rows = (size_t)c->shape.batch * c->num_q_heads;
-    *result = (struct attention_result){0};
-    if (!poison_outputs(device, row) ||
-        !check_ok(row, ftj_attention_decode(device->attn, &device->args, NULL),
-                  "ftj_attention_decode") ||
-        !check_ok(row, ftj_stream_synchronize(row->ctx, NULL), "ftj_stream_synchronize"))
+    if (!check_ok(row, ftj_stream_synchronize(row->ctx, NULL), "ftj_stream_synchronize"))
         return false;
-
     uint16_t *strided = check_alloc(c->q_bytes);
     bool read = check_buffer_read(&device->o, row, strided);
     result->o = check_alloc(rows * c->shape.head_dim * sizeof(uint16_t));
@@ -154,6 +149,35 @@ bool attention_decode(struct attention_device *device, struct check_row *row,
         read = check_buffer_read(&device->lse, row, result->lse) && read;
     }
     return read;
+}
+
+bool attention_decode(struct attention_device *device, struct check_row *row,
+                      const struct attention_case *c, struct attention_result *result)
+{
+    *result = (struct attention_result){0};
+    return poison_outputs(device, row) &&
+           check_ok(row, ftj_attention_decode(device->attn, &device->args, NULL),
+                    "ftj_attention_decode") &&
+           read_result(device, row, c, result);
+}
+
+bool attention_generic(struct attention_device *device, struct check_row *row,
+                       const struct attention_case *c, struct attention_result *result)
+{
+    *result = (struct attention_result){0};
+    const ftj_generic_args args = {
+        .cache = device->args.cache,
+        .requests = device->args.requests,
+        .q = device->args.q,
+        .o = device->args.o,
+        .lse = device->args.lse,
+        .sinks = device->args.sinks,
+        .num_queries = c->shape.batch,
+    };
+    return poison_outputs(device, row) &&
+           check_ok(row, ftj_attention_generic(device->attn, &args, NULL),
+                    "ftj_attention_generic") &&
+           read_result(device, row, c, result);
 }
 
 void attention_result_finish(struct attention_result *result)
@@ -182,12 +206,11 @@ void attention_check(const struct attention_case *c, struct check_row *row,
         const size_t unit = i / c->shape.group;
         for (uint32_t d = 0; d < head_dim; d++) {
             const double exact = c->exact_o[i * head_dim + d];
-            const double got =
-                (double)ref_16bit_widen(c->shape.dtype, result->o[i * head_dim + d]);
+            const double got = (double)ref_16bit_widen(c->shape.dtype, result->o[i * head_dim + d]);
             if (!(fabs(got - exact) <= c->bound_o[unit])) /* NaN fails too */
                 check_fail(row, "o[%zu][%zu][%u]: got %.7g, exact %.7g, bound %.3g (length %d)",
-                           i / c->num_q_heads, i % c->num_q_heads, d, got, exact,
-                           c->bound_o[unit], c->lengths[i / c->num_q_heads]);
+                           i / c->num_q_heads, i % c->num_q_heads, d, got, exact, c->bound_o[unit],
+                           c->lengths[i / c->num_q_heads]);
         }
         if (result->lse)
             check_lse(c, row, i, c->bound_lse[unit], result->lse[i]);

@@ -3,8 +3,8 @@
 #ifndef FTJ_TESTS_CHECK_ATTENTION_H
 #define FTJ_TESTS_CHECK_ATTENTION_H
 
-#include "check_cache.h"
 #include "ftjit/attention.h"
+#include "tests/check/check_cache.h"
 
 #define ATTENTION_MAX_BATCH 8
 /* In table entries that must not be read. */
@@ -29,6 +29,8 @@ struct attention_shape {
     bool has_sinks;
     bool wide_strides; /* gaps in q, o and the cache's arrays */
     bool no_lse;
+    bool with_generic; /* build ftj_attention_generic() as well */
+    bool sees_all;     /* queries may stand anywhere: no token is left out for the window */
     /* Page ids [batch][pages_width] as they are; NULL: pages in a random order. */
     const int32_t *pages;
     uint32_t pages_width;
@@ -58,8 +60,8 @@ struct attention_case {
 };
 
 struct attention_result {
-    uint16_t *o;  /* [batch][num_q_heads][head_dim], owned */
-    float *lse;   /* [batch][num_q_heads], owned; NULL when not asked for */
+    uint16_t *o; /* [batch][num_q_heads][head_dim], owned */
+    float *lse;  /* [batch][num_q_heads], owned; NULL when not asked for */
 };
 
 /* Layout, tables and a poisoned cache; q, keys and values are the caller's to fill. Fails the row
@@ -96,6 +98,10 @@ void attention_device_finish(struct attention_device *device, struct check_row *
  * must still hold poison. */
 bool attention_decode(struct attention_device *device, struct check_row *row,
                       const struct attention_case *c, struct attention_result *result);
+/* The same through ftj_attention_generic(), each query at its request's last key. Needs
+ * with_generic, and no wide_strides. */
+bool attention_generic(struct attention_device *device, struct check_row *row,
+                       const struct attention_case *c, struct attention_result *result);
 void attention_result_finish(struct attention_result *result);
 
 /* Against the references. */

@@ -5,12 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "check_attention.h"
-#include "ref/ref_attention.h"
+#include "tests/check/check_attention.h"
+#include "tests/ref/ref_attention.h"
 
 /* Entries before and after the ones in use, so that an offset that is dropped shows. */
 #define INDPTR_FIRST 3
-#define TABLE_SPARE 3
+#define TABLE_SPARE  3
 
 void attention_shape_text(const struct attention_shape *shape, char *text, size_t size)
 {
@@ -34,7 +34,7 @@ uint32_t attention_case_first(const struct attention_case *c, uint32_t request)
 {
     const uint32_t length = c->shape.lengths[request];
     const uint32_t window = c->shape.window;
-    return window && window < length ? length - window : 0;
+    return window && window < length && !c->shape.sees_all ? length - window : 0;
 }
 
 uint64_t attention_case_slot(const struct attention_case *c, uint32_t request, uint32_t j)
@@ -117,7 +117,7 @@ static void init_desc(struct attention_case *c)
 {
     const struct attention_shape *shape = &c->shape;
     c->desc = (ftj_attention_desc){
-        .ops = FTJ_OP_DECODE,
+        .ops = FTJ_OP_DECODE | (shape->with_generic ? FTJ_OP_GENERIC : 0),
         .kv = c->cache.layout,
         .table = shape->table,
         .num_q_heads = c->num_q_heads,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "check_buffer.h"
+#include "tests/check/check_buffer.h"
 
 #include <stdlib.h>
 

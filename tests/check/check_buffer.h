@@ -4,7 +4,7 @@
 #ifndef FTJ_TESTS_CHECK_BUFFER_H
 #define FTJ_TESTS_CHECK_BUFFER_H
 
-#include "check_row.h"
+#include "tests/check/check_row.h"
 
 /* 64 rows of the widest 16-bit head. */
 #define CHECK_GUARD_BYTES 65536

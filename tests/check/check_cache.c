@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "check_cache.h"
+#include "tests/check/check_cache.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -165,16 +165,19 @@ bool check_cache_upload(const struct check_cache *cache, struct check_row *row,
     *memory = (struct check_cache_memory){.view.num_pages = cache->num_pages};
     const bool packed = cache->layout.shape.order == FTJ_KV_PACKED;
     void **const pointers[CHECK_CACHE_ARRAYS] = {
-        packed ? &memory->view.packed : &memory->view.k_codes, &memory->view.k_row_scales,
-        &memory->view.k_block_scales,  &memory->view.v_codes,
-        &memory->view.v_row_scales,    &memory->view.v_block_scales,
+        packed ? &memory->view.packed : &memory->view.k_codes,
+        &memory->view.k_row_scales,
+        &memory->view.k_block_scales,
+        &memory->view.v_codes,
+        &memory->view.v_row_scales,
+        &memory->view.v_block_scales,
     };
     for (size_t i = 0; i < CHECK_CACHE_ARRAYS; i++) {
         if (!cache->images[i])
             continue;
         if (!check_buffer_init_with(&memory->buffers[i], row,
-                                    packed ? "the packed cache" : array_names[i],
-                                    cache->images[i], cache->image_bytes[i]))
+                                    packed ? "the packed cache" : array_names[i], cache->images[i],
+                                    cache->image_bytes[i]))
             return false;
         *pointers[i] = memory->buffers[i].device;
     }
@@ -208,8 +211,7 @@ void check_cache_compare(const struct check_cache *expected, struct check_row *r
             for (size_t j = at; j < bytes; j++)
                 wrong += got[j] != expected->images[i][j];
             check_fail(row, "%s: byte %zu of %zu is %02x, expected %02x (%zu bytes differ)",
-                       memory->buffers[i].name, at, bytes, got[at], expected->images[i][at],
-                       wrong);
+                       memory->buffers[i].name, at, bytes, got[at], expected->images[i][at], wrong);
         }
         free(got);
     }

@@ -3,8 +3,8 @@
 #ifndef FTJ_TESTS_CHECK_CACHE_H
 #define FTJ_TESTS_CHECK_CACHE_H
 
-#include "check_buffer.h"
-#include "ref/ref_codec.h"
+#include "tests/check/check_buffer.h"
+#include "tests/ref/ref_codec.h"
 
 #define CHECK_CACHE_ARRAYS 6
 
@@ -15,7 +15,8 @@ struct check_cache {
     ftj_kv_layout layout;
     ftj_dtype dtype; /* of a 16-bit side */
     uint64_t num_pages;
-    uint8_t *images[CHECK_CACHE_ARRAYS]; /* owned; packed uses the first alone, else side * 3 + part */
+    uint8_t
+        *images[CHECK_CACHE_ARRAYS]; /* owned; packed uses the first alone, else side * 3 + part */
     size_t image_bytes[CHECK_CACHE_ARRAYS];
 };
 

@@ -9,16 +9,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "check_store.h"
+#include "tests/check/check_store.h"
 
 static const uint32_t head_dims[8] = {32, 64, 80, 96, 128, 192, 256, 512};
 static const ftj_dtype sources[3] = {FTJ_DTYPE_BF16, FTJ_DTYPE_FP16, FTJ_DTYPE_FP32};
 static const uint32_t page_sizes[4] = {16, 1, 64, 784};
 
-#define NUM_QUICK 24
-#define NUM_ROWS 72
+#define NUM_QUICK       24
+#define NUM_ROWS        72
 #define ROWS_PER_FORMAT (NUM_ROWS / 3)
-#define MIN_TOKENS 24
+#define MIN_TOKENS      24
 
 struct codec_case {
     struct store_case store;
@@ -89,7 +89,8 @@ static float random_float(struct check_random *random)
 }
 
 /* Rows of one kind each; `kind` counts up, so that every launch has them all. */
-static void random_row(struct check_random *random, uint32_t kind, uint32_t head_dim, float *row)
+static void random_row(struct check_random *random, uint32_t kind, uint32_t head_dim, float limit,
+                       float *row)
 {
     const float gain = exp2f(check_random_uniform(random, -13, 13));
     for (uint32_t d = 0; d < head_dim; d++) {
@@ -124,6 +125,7 @@ static void random_row(struct check_random *random, uint32_t kind, uint32_t head
             row[d] = random_float(random);
             break;
         }
+        row[d] = fminf(fmaxf(row[d], -limit), limit); /* finite in the source's type */
     }
 }
 
@@ -151,11 +153,12 @@ static void *prepare(struct check_row *row)
     if (!store_case_init(&c->store, row, &shape))
         return c;
     float values[REF_MAX_HEAD_DIM];
+    const float limit = shape.store_dtype == FTJ_DTYPE_FP16 ? 60000.0f : 3e38f;
     for (uint32_t t = 0; t < shape.num_tokens; t++) {
         for (uint32_t h = 0; h < shape.kv.num_kv_heads; h++) {
-            random_row(&row->random, t + h, shape.kv.head_dim, values);
+            random_row(&row->random, t + h, shape.kv.head_dim, limit, values);
             store_case_set(&c->store, CHECK_K, t, h, values);
-            random_row(&row->random, 3 * t + h, shape.kv.head_dim, values);
+            random_row(&row->random, 3 * t + h, shape.kv.head_dim, limit, values);
             store_case_set(&c->store, CHECK_V, t, h, values);
         }
     }

@@ -8,7 +8,7 @@
  */
 #include <stdlib.h>
 
-#include "check_attention.h"
+#include "tests/check/check_attention.h"
 
 static const struct {
     ftj_kv_format k;
@@ -23,9 +23,9 @@ static const uint32_t groups[7] = {1, 4, 6, 7, 8, 12, 24};
 static const uint32_t page_sizes[4] = {1, 16, 64, 784};
 
 #define NUM_MAIN_PAIRS 4
-#define NUM_COVERING 72
-#define NUM_QUICK 47 /* all of the main pairs, three rows of each other one */
-#define NUM_MATRIX (NUM_MAIN_PAIRS * 8 * 7 * 4 * 3)
+#define NUM_COVERING   72
+#define NUM_QUICK      47 /* all of the main pairs, three rows of each other one */
+#define NUM_MATRIX     (NUM_MAIN_PAIRS * 8 * 7 * 4 * 3)
 
 /* Options that are not axes of the matrix, turned over by a number that shares no period with
  * them. */

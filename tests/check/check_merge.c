@@ -4,9 +4,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "check_attention.h"
 #include "ftjit/memory.h"
-#include "ref/ref_attention.h"
+#include "tests/check/check_attention.h"
+#include "tests/ref/ref_attention.h"
 
 struct merge_shape {
     ftj_dtype dtype;
@@ -107,8 +107,7 @@ static ftj_status create(struct check_row *row, const struct merge_shape *shape,
 {
     ftj_attention_desc desc = {.ops = FTJ_OP_MERGE, .dtype = shape->dtype};
     const ftj_status status = ftj_kv_layout_init(
-        &desc.kv,
-        &(ftj_kv_shape){.num_kv_heads = 1, .head_dim = shape->head_dim, .page_size = 16});
+        &desc.kv, &(ftj_kv_shape){.num_kv_heads = 1, .head_dim = shape->head_dim, .page_size = 16});
     return status ? status : ftj_attention_create(row->ctx, &desc, attn);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "check_random.h"
+#include "tests/check/check_random.h"
 
 #include <math.h>
 

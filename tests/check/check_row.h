@@ -4,9 +4,9 @@
 #define FTJ_TESTS_CHECK_ROW_H
 
 #include "base/device.h"
-#include "check.h"
-#include "check_random.h"
 #include "codegen/problem.h"
+#include "tests/check/check.h"
+#include "tests/check/check_random.h"
 
 /* One variant of one kernel, made the device's first choice by narrowing its features. */
 struct check_tier {
@@ -62,6 +62,7 @@ void *check_alloc(size_t bytes);
 extern const struct check_test check_codec_test;
 extern const struct check_test check_codec_vectors_test;
 extern const struct check_test check_fp8_codes_test;
+extern const struct check_test check_fp8_floats_test;
 extern const struct check_test check_decode_test;
 extern const struct check_test check_generic_test;
 extern const struct check_test check_merge_test;

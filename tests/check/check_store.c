@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "check_store.h"
+#include "tests/check/check_store.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -14,13 +14,14 @@ static size_t element_bytes(ftj_dtype dtype)
     return dtype == FTJ_DTYPE_FP32 ? 4 : 2;
 }
 
-static void init_source(struct store_source *source, const struct store_shape *shape, bool wide)
+static void init_source(struct store_source *source, const struct store_shape *shape, uint32_t gap,
+                        int64_t pitch)
 {
     const size_t element = element_bytes(shape->store_dtype);
-    const uint32_t gap = wide ? 16 : 0;
     source->head_stride = shape->kv.head_dim + gap;
-    source->token_stride = shape->kv.num_kv_heads * source->head_stride * (wide ? 3 : 1);
-    source->first = wide ? shape->kv.num_kv_heads * (size_t)source->head_stride : 0;
+    const int64_t width = shape->kv.num_kv_heads * source->head_stride;
+    source->token_stride = pitch ? pitch : width * (gap ? 3 : 1);
+    source->first = gap ? (size_t)width : 0;
     /* A dense source ends with its last row: whoever uses the other side's pitch runs out of it. */
     source->bytes = shape->num_tokens * (size_t)source->token_stride * element;
     source->values = check_alloc(source->bytes);
@@ -37,8 +38,8 @@ bool store_case_init(struct store_case *c, struct check_row *row, const struct s
     c->desc.ops = FTJ_OP_STORE;
     c->desc.dtype = shape->dtype;
     c->desc.store_dtype = shape->store_dtype;
-    init_source(&c->sources[CHECK_K], shape, shape->wide_k);
-    init_source(&c->sources[CHECK_V], shape, shape->wide_v);
+    init_source(&c->sources[CHECK_K], shape, shape->wide_k ? 16 : 0, shape->k_pitch);
+    init_source(&c->sources[CHECK_V], shape, shape->wide_v ? 3 : 0, 0);
     check_cache_init(&c->before, &c->desc.kv, shape->dtype, shape->num_pages);
     check_cache_copy(&c->expected, &c->before);
     const int64_t num_slots = (int64_t)(shape->num_pages * shape->kv.page_size);
@@ -61,8 +62,8 @@ void store_case_set(struct store_case *c, enum check_side side, uint32_t token, 
 {
     const struct store_source *source = &c->sources[side];
     const ftj_dtype dtype = c->shape.store_dtype;
-    const size_t first = source->first + token * (size_t)source->token_stride +
-                         head * (size_t)source->head_stride;
+    const size_t first =
+        source->first + token * (size_t)source->token_stride + head * (size_t)source->head_stride;
     float widened[REF_MAX_HEAD_DIM];
     for (uint32_t d = 0; d < c->shape.kv.head_dim; d++) {
         if (dtype == FTJ_DTYPE_FP32) {

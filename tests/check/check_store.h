@@ -3,8 +3,8 @@
 #ifndef FTJ_TESTS_CHECK_STORE_H
 #define FTJ_TESTS_CHECK_STORE_H
 
-#include "check_cache.h"
 #include "ftjit/attention.h"
+#include "tests/check/check_cache.h"
 
 struct store_shape {
     ftj_kv_shape kv;
@@ -14,8 +14,9 @@ struct store_shape {
     uint32_t num_tokens;
     const int64_t *slots; /* [num_tokens] */
     bool slots_are_int64;
-    bool wide_k; /* K is a slice of a buffer three times as wide, with gaps between heads */
-    bool wide_v;
+    int64_t k_pitch; /* elements from a token of K to the next; 0: dense, or by wide_k */
+    bool wide_k;     /* K is a slice of a buffer three times as wide, with gaps between heads */
+    bool wide_v;     /* likewise, with an odd gap */
     bool wide_cache;
 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "check_tiers.h"
+#include "tests/check/check_tiers.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -91,9 +91,8 @@ size_t check_tiers_list(enum ftj_kernel_op op, uint32_t probed, uint32_t feature
     return num_tiers;
 }
 
-ftj_status check_contexts_get(struct check_contexts *contexts,
-                              const struct check_options *options, const char *narrow,
-                              ftj_context **out)
+ftj_status check_contexts_get(struct check_contexts *contexts, const struct check_options *options,
+                              const char *narrow, ftj_context **out)
 {
     for (size_t i = 0; i < contexts->num_open; i++) {
         if (strcmp(contexts->open[i].narrow, narrow) == 0) {

@@ -3,7 +3,7 @@
 #ifndef FTJ_TESTS_CHECK_TIERS_H
 #define FTJ_TESTS_CHECK_TIERS_H
 
-#include "check_row.h"
+#include "tests/check/check_row.h"
 
 #define CHECK_MAX_TIERS 24
 
@@ -25,8 +25,8 @@ size_t check_tiers_list(enum ftj_kernel_op op, uint32_t probed, uint32_t feature
 
 /* The context for a narrowing, opened on first use. */
 FTJ_NODISCARD ftj_status check_contexts_get(struct check_contexts *contexts,
-                                            const struct check_options *options,
-                                            const char *narrow, ftj_context **out);
+                                            const struct check_options *options, const char *narrow,
+                                            ftj_context **out);
 void check_contexts_finish(struct check_contexts *contexts); /* a zeroed one is fine */
 
 #endif

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT */
+/* The acceptance cases that run on a device, by the id they are known under. */
+#ifndef FTJ_TESTS_ACCEPTANCE_H
+#define FTJ_TESTS_ACCEPTANCE_H
+
+#include "tests/check/check_attention.h"
+
+void acceptance_o01_different_row_pitches(struct check_row *row);
+void acceptance_o02_padding_slot(struct check_row *row);
+void acceptance_o03_zero_and_vanishing_rows(struct check_row *row);
+void acceptance_o04_e4m3_bytes(struct check_row *row);
+void acceptance_o05_nvfp4_bytes(struct check_row *row);
+void acceptance_o06_offsets_past_2_31(struct check_row *row);
+void acceptance_o07_stale_nan_after_the_end(struct check_row *row);
+void acceptance_o08_request_with_no_keys(struct check_row *row);
+void acceptance_o09_every_split_count(struct check_row *row);
+void acceptance_o10_lse_base_and_sign(struct check_row *row);
+void acceptance_o11_more_than_65535_requests(struct check_row *row);
+void acceptance_o12_odd_geometry(struct check_row *row);
+void acceptance_o13_scores_far_below_zero(struct check_row *row);
+void acceptance_o15_window_counts_itself(struct check_row *row);
+void acceptance_o20_other_lengths_in_place(struct check_row *row);
+void acceptance_t13_k_scale_once(struct check_row *row);
+void acceptance_t14_denominator_unscaled(struct check_row *row);
+void acceptance_t21_unwritten_slots(struct check_row *row);
+void acceptance_t33_group_of_24(struct check_row *row);
+
+/* Decode a case with q, K and V already in it and compare with numbers from the case's own sheet:
+ * O of every element of a head within one ulp of bf16 and 1e-3, LSE within `lse_tolerance`.
+ * Both are [batch][num_q_heads]. */
+void acceptance_expect(struct check_row *row, const struct attention_case *c, const double *o,
+                       const double *lse, double lse_tolerance);
+
+/* The second half of it. */
+void acceptance_compare(struct check_row *row, const struct attention_case *c,
+                        const struct attention_result *result, const double *o, const double *lse,
+                        double lse_tolerance);
+
+/* q = 0 and V row j of a request all value(request, head, j): O is their mean. K is anything. */
+typedef float (*acceptance_value)(uint32_t request, uint32_t kv_head, uint32_t j);
+void acceptance_fill_mean(struct attention_case *c, acceptance_value value);
+
+/* All elements of a row of 512 at most. */
+void acceptance_constant_row(float value, float *row);
+
+#endif

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: MIT */
+/* The list of acceptance cases, and what they share. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "tests/check/acceptance.h"
+
+static const struct {
+    const char *name;
+    void (*run)(struct check_row *row);
+} cases[] = {
+    {"O01 K and V have different row pitches", acceptance_o01_different_row_pitches},
+    {"O02 padding slot -1", acceptance_o02_padding_slot},
+    {"O03 all-zero and vanishing rows", acceptance_o03_zero_and_vanishing_rows},
+    {"O04 E4M3 bytes", acceptance_o04_e4m3_bytes},
+    {"O05 nvfp4 bytes", acceptance_o05_nvfp4_bytes},
+    {"O06 cache offsets past 2^31", acceptance_o06_offsets_past_2_31},
+    {"O07 stale NaN after the end of the sequence", acceptance_o07_stale_nan_after_the_end},
+    {"O08 a request with no keys inside a batch", acceptance_o08_request_with_no_keys},
+    {"O09 every split writes every row, empty merges", acceptance_o09_every_split_count},
+    {"O10 LSE base and sign", acceptance_o10_lse_base_and_sign},
+    {"O11 more than 65,535 requests", acceptance_o11_more_than_65535_requests},
+    {"O12 odd geometry", acceptance_o12_odd_geometry},
+    {"O13 every score far below zero", acceptance_o13_scores_far_below_zero},
+    {"O15 a window counts the query's own key", acceptance_o15_window_counts_itself},
+    {"O20 lengths change in place between calls", acceptance_o20_other_lengths_in_place},
+    {"T13 K scale applied once", acceptance_t13_k_scale_once},
+    {"T14 p unscaled in the denominator", acceptance_t14_denominator_unscaled},
+    {"T21 unwritten slots are exactly zero", acceptance_t21_unwritten_slots},
+    {"T33 a group of 24", acceptance_t33_group_of_24},
+};
+
+void acceptance_constant_row(float value, float *row)
+{
+    for (uint32_t d = 0; d < REF_MAX_HEAD_DIM; d++)
+        row[d] = value;
+}
+
+void acceptance_fill_mean(struct attention_case *c, acceptance_value value)
+{
+    float k[REF_MAX_HEAD_DIM];
+    float v[REF_MAX_HEAD_DIM];
+    for (uint32_t r = 0; r < c->shape.batch; r++) {
+        for (uint32_t h = 0; h < c->num_q_heads; h++) {
+            for (uint32_t d = 0; d < c->shape.head_dim; d++)
+                attention_case_q(c, r, h)[d] = 0;
+        }
+        for (uint32_t j = attention_case_first(c, r); j < c->shape.lengths[r]; j++) {
+            for (uint32_t h = 0; h < c->shape.num_kv_heads; h++) {
+                for (uint32_t d = 0; d < c->shape.head_dim; d++)
+                    k[d] = (float)((j + d) % 5) - 2;
+                acceptance_constant_row(value(r, h, j), v);
+                check_cache_encode(&c->cache, CHECK_K, attention_case_slot(c, r, j), h, k);
+                check_cache_encode(&c->cache, CHECK_V, attention_case_slot(c, r, j), h, v);
+            }
+        }
+    }
+}
+
+static double bf16_ulp(double value)
+{
+    int exponent = 0;
+    frexp(value, &exponent);
+    return value == 0 ? 0 : ldexp(1, exponent - 8);
+}
+
+void acceptance_compare(struct check_row *row, const struct attention_case *c,
+                        const struct attention_result *result, const double *o, const double *lse,
+                        double lse_tolerance)
+{
+    const uint32_t head_dim = c->shape.head_dim;
+    const size_t rows = (size_t)c->shape.batch * c->num_q_heads;
+    for (size_t i = 0; i < rows; i++) {
+        /* No visible key: exactly 0, not nearly. */
+        const double tolerance = isinf(lse[i]) ? 0 : bf16_ulp(o[i]) + 1e-3;
+        for (uint32_t d = 0; d < head_dim; d++) {
+            const double got = (double)ref_16bit_widen(c->shape.dtype, result->o[i * head_dim + d]);
+            if (!(fabs(got - o[i]) <= tolerance))
+                check_fail(row, "o of request %zu head %zu [%u]: got %.7g, expected %.7g",
+                           i / c->num_q_heads, i % c->num_q_heads, d, got, o[i]);
+        }
+        const double got = (double)result->lse[i];
+        if (isinf(lse[i]) ? got != lse[i] : !(fabs(got - lse[i]) <= lse_tolerance))
+            check_fail(row, "lse of request %zu head %zu: got %.7g, expected %.7g",
+                       i / c->num_q_heads, i % c->num_q_heads, got, lse[i]);
+    }
+}
+
+void acceptance_expect(struct check_row *row, const struct attention_case *c, const double *o,
+                       const double *lse, double lse_tolerance)
+{
+    struct attention_device device = {0};
+    struct attention_result result = {0};
+    if (attention_device_init(&device, row, c) && attention_decode(&device, row, c, &result))
+        acceptance_compare(row, c, &result, o, lse, lse_tolerance);
+    attention_result_finish(&result);
+    attention_device_finish(&device, row);
+}
+
+static uint64_t num_rows(const struct check_options *options)
+{
+    (void)options;
+    return sizeof(cases) / sizeof(*cases);
+}
+
+static void describe(struct check_row *row)
+{
+    snprintf(row->shape, sizeof(row->shape), "%s", cases[row->index].name);
+}
+
+static void run(struct check_row *row, void *prepared)
+{
+    (void)prepared;
+    cases[row->index].run(row);
+}
+
+const struct check_test check_acceptance_test = {
+    .name = "acceptance",
+    .op = FTJ_KERNEL_DECODE,
+    .num_rows = num_rows,
+    .num_quick = num_rows,
+    .run = run,
+    .describe = describe,
+};
