@@ -40,6 +40,8 @@ struct ftj_nvrtc_program {
     size_t code_bytes;
 };
 
+/* What the last calls were given, for the tests to read once no call is running. */
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static char last_options[1024];
 static char last_headers[4096];
 static size_t last_stack_bytes;
@@ -105,7 +107,9 @@ int nvrtcCreateProgram(struct ftj_nvrtc_program **program, const char *source, c
     const int result = begin("nvrtcCreateProgram");
     if (result)
         return result;
+    pthread_mutex_lock(&mutex);
     join(last_headers, sizeof(last_headers), num_headers, include_names);
+    pthread_mutex_unlock(&mutex);
     struct ftj_nvrtc_program *created = calloc(1, sizeof(*created));
     char *copy = strdup(source);
     if (!created || !copy) {
@@ -163,12 +167,17 @@ int nvrtcCompileProgram(struct ftj_nvrtc_program *program, int num_options,
     const long delay_ms = number("FAKE_NVRTC_DELAY_MS", 0);
     const struct timespec delay = {.tv_sec = delay_ms / 1000, .tv_nsec = delay_ms % 1000 * 1000000};
     nanosleep(&delay, NULL);
+    int sm = 0;
+    for (int i = 0; i < num_options; i++) {
+        if (strncmp(options[i], prefix, sizeof(prefix) - 1) == 0)
+            sm = atoi(options[i] + sizeof(prefix) - 1);
+    }
+    pthread_mutex_lock(&mutex);
     join(last_options, sizeof(last_options), num_options, options);
     last_stack_bytes = stack_bytes_here();
+    pthread_mutex_unlock(&mutex);
 
     int result = begin("nvrtcCompileProgram");
-    const char *target = strstr(last_options, prefix);
-    const int sm = target ? atoi(target + sizeof(prefix) - 1) : 0;
     if (!result && (sm == 0 || sm > number("FAKE_NVRTC_NEWEST", 121)))
         result = FTJ_NVRTC_ERROR_INVALID_OPTION;
     if (!result && strstr(program->source, "syntax error"))

@@ -138,41 +138,43 @@ Test(cuda_backend, uses_a_context_that_it_is_given)
     expect_said("cuda_context is a context of device 1, but device is 0");
 }
 
+/* Each call by itself: two that leave the wrong context could make up for each other. */
+static void expect_ok_and_context(const char *call, ftj_status status, struct CUctx_st *callers)
+{
+    cr_expect_eq(status, FTJ_OK, "%s: %s", call, catcher.last);
+    cr_expect_eq(current_context(), callers, "%s leaves another context current", call);
+}
+
 Test(cuda_backend, restores_the_callers_context_after_every_call)
 {
     struct CUctx_st *callers = new_context(1);
     cr_assert_eq(driver()->cuCtxPushCurrent_v2(callers), 0);
-
     struct ftj_module module = {0};
     void *memory = NULL;
     struct CUstream_st *stream = NULL;
     uint32_t word = 7;
     const struct ftj_backend_ops *ops = backend.ops;
-    const struct {
-        const char *call;
-        ftj_status status;
-    } done[] = {
-        {"module_load", load(&module)},
-        {"memory_alloc", ops->memory_alloc(&backend, 4, &memory)},
-        {"memory_write", ops->memory_write(&backend, memory, &word, 4)},
-        {"memory_fill", ops->memory_fill(&backend, memory, 1, 4)},
-        {"memory_read", ops->memory_read(&backend, &word, memory, 4)},
-        {"check_pointer", ops->check_pointer(&backend, "q", memory)},
-        {"stream_create", ops->stream_create(&backend, &stream)},
-        {"check_stream", ops->check_stream(&backend, stream)},
-        {"launch", ops->launch(&backend, &module, 1, &word, 4, stream)},
-        {"stream_synchronize", ops->stream_synchronize(&backend, stream)},
-    };
-    for (size_t i = 0; i < sizeof(done) / sizeof(*done); i++)
-        cr_expect_eq(done[i].status, FTJ_OK, "%s: %s", done[i].call, catcher.last);
-    cr_expect_eq(word, 0x01010101);
-    cr_expect_not(ops->is_capturing(&backend));
+#define expect(call, status) expect_ok_and_context(call, status, callers)
+    expect("module_load", load(&module));
+    expect("memory_alloc", ops->memory_alloc(&backend, 4, &memory));
+    expect("memory_write", ops->memory_write(&backend, memory, &word, 4));
+    expect("memory_fill", ops->memory_fill(&backend, memory, 1, 4));
+    expect("memory_read", ops->memory_read(&backend, &word, memory, 4));
+    expect("check_pointer", ops->check_pointer(&backend, "q", memory));
+    expect("stream_create", ops->stream_create(&backend, &stream));
+    expect("check_stream", ops->check_stream(&backend, stream));
+    expect("launch", ops->launch(&backend, &module, 1, &word, 4, stream));
+    expect("stream_synchronize", ops->stream_synchronize(&backend, stream));
+    expect("is_capturing", ops->is_capturing(&backend) ? FTJ_E_CAPTURE : FTJ_OK);
     ops->stream_destroy(&backend, stream);
+    expect("stream_destroy", FTJ_OK);
     ops->memory_free(&backend, memory);
+    expect("memory_free", FTJ_OK);
     ops->module_unload(&backend, &module);
-    cr_expect_eq(current_context(), callers);
+    expect("module_unload", FTJ_OK);
+#undef expect
+    cr_expect_eq(word, 0x01010101);
     cr_expect_eq(num_modules(), 0);
-    cr_expect_eq(calls("cuCtxPushCurrent_v2"), calls("cuCtxPopCurrent_v2") + 1);
 }
 
 Test(cuda_backend, restores_the_callers_context_after_a_failure)
@@ -184,8 +186,11 @@ Test(cuda_backend, restores_the_callers_context_after_a_failure)
            1);
     void *memory = NULL;
     cr_expect_eq(load(&module), FTJ_E_DRIVER);
+    cr_expect_eq(current_context(), callers);
     cr_expect_eq(backend.ops->launch(&backend, &module, 1, "", 1, NULL), FTJ_E_LAUNCH);
+    cr_expect_eq(current_context(), callers);
     cr_expect_eq(backend.ops->memory_alloc(&backend, 4, &memory), FTJ_E_DRIVER);
+    cr_expect_eq(current_context(), callers);
     cr_expect_eq(backend.ops->check_pointer(&backend, "q", callers), FTJ_E_DRIVER);
     cr_expect_eq(current_context(), callers);
     cr_expect_null(memory);
