@@ -5,10 +5,12 @@
  *   race_store [processes [rounds]]
  *
  * In each round the cache is empty; all processes meet at a barrier, then each gets and puts the
- * same keys. In every second round one of them also cuts entries short while the others read.
- * Nobody may ever be given wrong bytes; afterwards there is one sound entry per key and no
- * temporary. A plain program, since Criterion's tests must not fork.
+ * same keys, from two threads with one store. In every second round one of them also cuts entries
+ * short while the others read. Nobody may ever be given wrong bytes; afterwards there is one sound
+ * entry per key and no temporary. A plain program, since Criterion's tests must not fork.
  */
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +20,7 @@
 #include "cache/store.h"
 #include "tests/unit/temp_dir.h"
 
-enum { NUM_KEYS = 12, NUM_PASSES = 20, MAX_PROCESSES = 256, CODE_BYTES = 40000 };
+enum { NUM_KEYS = 12, NUM_PASSES = 10, NUM_THREADS = 2, MAX_PROCESSES = 256, CODE_BYTES = 40000 };
 
 static int fail(const char *what, int key, int status)
 {
@@ -103,17 +105,36 @@ static void cut_short(const char *dir, int index, int pass)
     ftj_key_finish(&key);
 }
 
+/* What the threads of one process share. */
+struct racer {
+    struct ftj_store *store;
+    const char *dir;
+    bool with_vandal;
+    bool is_vandal;
+    atomic_int num_failed;
+};
+
+static void *run_passes(void *data)
+{
+    struct racer *racer = data;
+    for (int pass = 0; pass < NUM_PASSES; pass++) {
+        for (int index = 0; index < NUM_KEYS; index++) {
+            if (racer->is_vandal)
+                cut_short(racer->dir, index, pass);
+            else if (use(racer->store, index, racer->with_vandal))
+                atomic_fetch_add(&racer->num_failed, 1);
+        }
+    }
+    return NULL;
+}
+
 /* A process of the race: race_store child DIR READY_FD GO_FD WITH_VANDAL IS_VANDAL */
 static int run_child(char **argv)
 {
-    const char *dir = argv[2];
     const int ready = atoi(argv[3]);
     const int go = atoi(argv[4]);
-    const bool with_vandal = atoi(argv[5]) != 0;
-    const bool is_vandal = atoi(argv[6]) != 0;
-
-    struct ftj_store *store = NULL;
-    if (ftj_store_create(dir, false, NULL, &store))
+    struct racer racer = {.dir = argv[2], .with_vandal = atoi(argv[5]), .is_vandal = atoi(argv[6])};
+    if (ftj_store_create(racer.dir, false, NULL, &racer.store))
         return 1;
     char byte = 0;
     if (write(ready, &byte, 1) != 1)
@@ -122,17 +143,15 @@ static int run_child(char **argv)
     while (read(go, &byte, 1) > 0) /* until the parent closes it */
         continue;
 
-    int failed = 0;
-    for (int pass = 0; pass < NUM_PASSES && !failed; pass++) {
-        for (int index = 0; index < NUM_KEYS && !failed; index++) {
-            if (is_vandal)
-                cut_short(dir, index, pass);
-            else
-                failed = use(store, index, with_vandal);
-        }
+    pthread_t threads[NUM_THREADS];
+    for (int i = 0; i < NUM_THREADS; i++) {
+        if (pthread_create(&threads[i], NULL, run_passes, &racer))
+            exit(fail("no thread", i, FTJ_E_NO_MEMORY));
     }
-    ftj_store_destroy(store);
-    return failed;
+    for (int i = 0; i < NUM_THREADS; i++)
+        pthread_join(threads[i], NULL);
+    ftj_store_destroy(racer.store);
+    return atomic_load(&racer.num_failed) != 0;
 }
 
 static pid_t start_child(const char *program, const char *dir, const int ready[2], const int go[2],
