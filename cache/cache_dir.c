@@ -115,14 +115,12 @@ static ftj_status make_root(const char *root, struct ftj_reason *reason)
         return FTJ_E_IO;
     }
     ftj_status status = FTJ_OK;
-    bool made = false;
     for (char *end = path + 1; !status; end++) {
         const char separator = *end;
         if (separator != '/' && separator != '\0')
             continue;
         *end = '\0';
-        made = mkdir(path, 0700) == 0;
-        if (!made && errno != EEXIST) {
+        if (mkdir(path, 0700) && errno != EEXIST) {
             ftj_reason_set(reason, errno, "mkdir %s", path);
             status = FTJ_E_IO;
         }
@@ -130,7 +128,7 @@ static ftj_status make_root(const char *root, struct ftj_reason *reason)
         if (separator == '\0')
             break;
     }
-    if (!status && made)
+    if (!status)
         write_tag(root);
     free(path);
     return status;

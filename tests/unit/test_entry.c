@@ -152,6 +152,21 @@ Test(entry, lying_lengths_are_seen_before_they_are_used)
     ftj_key_finish(&key);
 }
 
+Test(entry, one_without_code_is_damaged_however_sound)
+{
+    struct ftj_key key = key_of("kernel");
+    struct ftj_bytes file = encode(&key, &sample);
+    struct ftj_entry entry = {0};
+    file.data[24] += file.data[16]; /* all of it is log now */
+    file.data[16] = 0;
+    const XXH128_hash_t hash = XXH3_128bits(file.data, file.size - 16);
+    memcpy(file.data + file.size - 16, &hash.low64, 8);
+    memcpy(file.data + file.size - 8, &hash.high64, 8);
+    cr_expect_eq(ftj_entry_decode(&key, file.data, file.size, &entry), FTJ_E_DAMAGED);
+    ftj_bytes_finish(&file);
+    ftj_key_finish(&key);
+}
+
 Test(entry, another_key_is_told_from_damage)
 {
     struct ftj_key key = key_of("kernel");

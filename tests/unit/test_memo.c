@@ -83,6 +83,22 @@ Test(memo, one_hash_with_two_manifests_is_two_kernels)
     ftj_memo_destroy(memo);
 }
 
+Test(memo, a_manifest_that_begins_another_is_another)
+{
+    int num_freed = 0;
+    struct builder builder = {0};
+    struct ftj_memo *memo = NULL;
+    cr_assert_eq(ftj_memo_create(count_free, &num_freed, &memo), FTJ_OK);
+    const struct ftj_key whole = {.hex = "00", .manifest = {(uint8_t *)"abc", 3}};
+    const struct ftj_key part = {.hex = "00", .manifest = {(uint8_t *)"ab", 2}};
+    void *first = NULL, *second = NULL;
+    cr_expect_eq(ftj_memo_get(memo, &whole, build, &builder, &first), FTJ_OK);
+    cr_expect_eq(ftj_memo_get(memo, &part, build, &builder, &second), FTJ_OK);
+    cr_expect_neq(first, second);
+    ftj_memo_destroy(memo);
+    cr_expect_eq(num_freed, 2);
+}
+
 Test(memo, a_failure_is_answered_and_not_remembered)
 {
     int num_freed = 0;
