@@ -15,33 +15,35 @@
 #include "runtime/cpu/cpu_file.h"
 #include "runtime/cpu/cpu_process.h"
 
-/* In this order, without a path: they are part of the key. Contraction is the kernel's business
- * (ptx::fma_rn), so it is off for all of them. */
-static const char *const options[] = {
-    "-std=c++17",
-    "-O2",
-    "-g0",
-    "-w",
-    "-shared",
-    "-fPIC",
-    "-fvisibility=hidden",
-    "-ffp-contract=off",
-    "-fno-strict-aliasing",
-    "-Wl,--as-needed",
-#if FTJ_CPU_ASAN
-    "-fsanitize=address,undefined",
-    "-fno-sanitize-recover=all",
-#endif
-};
-#define NUM_OPTIONS (sizeof(options) / sizeof(*options))
-
-/* A sanitized library and its kernels must come from one family: each has its own run time. */
+/* A sanitized library and its kernels must come from one family, for each has its own run time:
+ * clang's is part of the program, and has no more in it than the program was built with. */
 #if FTJ_CPU_ASAN && defined(__clang__)
 static const char *const names[] = {"clang++", "c++", "g++"};
 #else
 static const char *const names[] = {"c++", "g++", "clang++"};
 #endif
 #define NUM_NAMES (sizeof(names) / sizeof(*names))
+
+#if !FTJ_CPU_ASAN
+#define SANITIZE_OPTIONS
+#elif !defined(__clang__)
+#define SANITIZE_OPTIONS "-fsanitize=address,undefined", "-fno-sanitize-recover=all",
+#elif __has_feature(undefined_behavior_sanitizer)
+#define SANITIZE_OPTIONS                                                                           \
+    "-fsanitize=address,undefined", "-fno-sanitize=function,vptr", "-fno-sanitize-recover=all",
+#else
+#define SANITIZE_OPTIONS "-fsanitize=address",
+#endif
+
+/* In this order, without a path: they are part of the key. Contraction is the kernel's business
+ * (ptx::fma_rn), so it is off for all of them. */
+/* clang-format off */
+static const char *const options[] = {
+    "-std=c++17", "-O2", "-g0", "-w", "-shared", "-fPIC", "-fvisibility=hidden",
+    "-ffp-contract=off", "-fno-strict-aliasing", "-Wl,--as-needed", SANITIZE_OPTIONS
+};
+/* clang-format on */
+#define NUM_OPTIONS (sizeof(options) / sizeof(*options))
 
 static size_t get_options(const struct ftj_compiler *compiler, const struct ftj_source *source,
                           const char **out, size_t max_options, char storage[64])

@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <link.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +17,27 @@ struct ftj_cpu_module {
     const ftj_cpu_entry *entry;
     int file; /* open as long as the library is: its number is the library's name */
 };
+
+/* The loader trusts an image to be whole, and faults where a segment lies past the end of its file:
+ * the one damage that must be found before. The rest is the cache's checksum to find. */
+static bool is_whole(const struct ftj_bytes *code)
+{
+    ElfW(Ehdr) header;
+    if (code->size < sizeof(header))
+        return false;
+    memcpy(&header, code->data, sizeof(header));
+    if (memcmp(header.e_ident, ELFMAG, SELFMAG) || header.e_phentsize != sizeof(ElfW(Phdr)) ||
+        header.e_phoff > code->size ||
+        (code->size - header.e_phoff) / sizeof(ElfW(Phdr)) < header.e_phnum)
+        return false;
+    for (unsigned i = 0; i < header.e_phnum; i++) {
+        ElfW(Phdr) segment;
+        memcpy(&segment, code->data + header.e_phoff + i * sizeof(segment), sizeof(segment));
+        if (segment.p_offset > code->size || segment.p_filesz > code->size - segment.p_offset)
+            return false;
+    }
+    return true;
+}
 
 /* The loader knows libraries by name, and would hand out one that was never unloaded: take numbers
  * until there is one that names nothing. */
@@ -63,6 +85,10 @@ static ftj_status load(struct ftj_cpu_module *module, const struct ftj_log *log)
 ftj_status ftj_cpu_module_create(const struct ftj_bytes *code, const struct ftj_log *log,
                                  struct ftj_cpu_module **out)
 {
+    if (!is_whole(code)) {
+        return ftj_fail(log, FTJ_E_DAMAGED, "%zu bytes of code are no whole shared object",
+                        code->size);
+    }
     struct ftj_cpu_module *module = calloc(1, sizeof(*module));
     if (!module)
         return ftj_fail(log, FTJ_E_NO_MEMORY, "no memory for a kernel");

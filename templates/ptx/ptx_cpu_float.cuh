@@ -65,12 +65,6 @@ FTJ_DEVICE float min_f32(float a, float b) {
         return bits_float(float_bits(a) | float_bits(b));
     return b < a ? b : a;
 }
-FTJ_DEVICE float abs_f32(float v) { return bits_float(float_bits(v) & 0x7fffffffu); }
-// Held to [0, 1]; a NaN becomes 0.
-FTJ_DEVICE float fma_rn_sat(float a, float b, float c) {
-    return min_f32(max_f32(fma_rn(a, b, c), 0.0f), 1.0f);
-}
-FTJ_DEVICE float tanh_f32(float v) { return __builtin_tanhf(v); }
 
 FTJ_DEVICE float abs_f32(float v) { return bits_float(float_bits(v) & 0x7fffffffu); }
 FTJ_DEVICE float fma_rn_sat(float a, float b, float c) {

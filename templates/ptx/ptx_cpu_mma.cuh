@@ -44,60 +44,60 @@ struct Mma {
     static constexpr int lanes = FTJ_CPU_WARP_LANES;
     static constexpr int a_words = depth / 4;
     static constexpr int b_words = depth / 8;
-    static constexpr int vector = 4;  // floats
-    static constexpr int columns = 8 / vector;
+    static constexpr int vector = 4;  // floats in a MmaFloats: half a row of C
 
     struct Operands {
         float a[16][depth];
         alignas(16) float b[depth][8];
     };
 
-    // Both halves of `words` words of every lane.
-    template <int words>
-    static void widen(const ftj_cpu_lane* lanes_in, int first, float (*low)[lanes],
-                      float (*high)[lanes]) {
-        for (int r = 0; r < words; r++) {
-            for (int i = 0; i < lanes; i += vector) {
-                MmaWords v;
-                for (int j = 0; j < vector; j++)
-                    v[j] = lanes_in[i + j].w[first + r];
-                reinterpret_cast<MmaFloats&>(low[r][i]) = Element::widen(v & 0xffffu);
-                reinterpret_cast<MmaFloats&>(high[r][i]) = Element::widen(v >> 16);
-            }
+    // Both halves of word `word` of every lane.
+    static void widen(const ftj_cpu_lane* warp, int word, float* low, float* high) {
+        alignas(16) uint32_t words[lanes];
+        for (int i = 0; i < lanes; i++)
+            words[i] = warp[i].w[word];
+        for (int i = 0; i < lanes; i += vector) {
+            const MmaWords v = reinterpret_cast<const MmaWords&>(words[i]);
+            reinterpret_cast<MmaFloats&>(low[i]) = Element::widen(v & 0xffffu);
+            reinterpret_cast<MmaFloats&>(high[i]) = Element::widen(v >> 16);
         }
     }
 
-    static void gather(const ftj_cpu_lane* lanes_in, Operands& operands) {
-        alignas(16) float low[a_words][lanes], high[a_words][lanes];
-        widen<a_words>(lanes_in, 4, low, high);
+    static void gather(const ftj_cpu_lane* warp, Operands& operands) {
+        alignas(16) float low[lanes], high[lanes];
         for (int r = 0; r < a_words; r++) {
+            widen(warp, 4 + r, low, high);
             for (int i = 0; i < lanes; i++) {
                 float* a = &operands.a[i / 4 + 8 * (r % 2)][2 * (i % 4) + 8 * (r / 2)];
-                a[0] = low[r][i];
-                a[1] = high[r][i];
+                a[0] = low[i];
+                a[1] = high[i];
             }
         }
-        widen<b_words>(lanes_in, 4 + a_words, low, high);
         for (int r = 0; r < b_words; r++) {
+            widen(warp, 4 + a_words + r, low, high);
             for (int i = 0; i < lanes; i++) {
-                operands.b[2 * (i % 4) + 8 * r][i / 4] = low[r][i];
-                operands.b[2 * (i % 4) + 8 * r + 1][i / 4] = high[r][i];
+                operands.b[2 * (i % 4) + 8 * r][i / 4] = low[i];
+                operands.b[2 * (i % 4) + 8 * r + 1][i / 4] = high[i];
             }
         }
     }
 
-    // Row `row` of C, over the four lanes that hold it.
-    static void accumulate_row(ftj_cpu_lane* lanes_of_row, int word, const float* a,
+    // A row of C: words `word` and the next of the four lanes that hold it.
+    static void accumulate_row(ftj_cpu_lane* row, int word, const float* a,
                                const Operands& operands) {
-        MmaFloats c[columns];
+        alignas(16) float c[8];
         for (int n = 0; n < 8; n++)
-            c[n / vector][n % vector] = bits_float(lanes_of_row[n / 2].w[word + n % 2]);
+            c[n] = bits_float(row[n / 2].w[word + n % 2]);
+        MmaFloats left = reinterpret_cast<const MmaFloats&>(c[0]);
+        MmaFloats right = reinterpret_cast<const MmaFloats&>(c[vector]);
         for (int k = 0; k < depth; k++) {
-            for (int j = 0; j < columns; j++)
-                c[j] += a[k] * reinterpret_cast<const MmaFloats&>(operands.b[k][vector * j]);
+            left += a[k] * reinterpret_cast<const MmaFloats&>(operands.b[k][0]);
+            right += a[k] * reinterpret_cast<const MmaFloats&>(operands.b[k][vector]);
         }
+        reinterpret_cast<MmaFloats&>(c[0]) = left;
+        reinterpret_cast<MmaFloats&>(c[vector]) = right;
         for (int n = 0; n < 8; n++)
-            lanes_of_row[n / 2].w[word + n % 2] = float_bits(c[n / vector][n % vector]);
+            row[n / 2].w[word + n % 2] = float_bits(c[n]);
     }
 
     static void compute(ftj_cpu_lane* warp) {
