@@ -42,7 +42,8 @@ typedef struct ftj_settings {
     const char *features;          ///< narrows the probe's answer, "-fp8_convert,-cp_async" or
                                    ///< "none"; NULL: FTJIT_FEATURES
     const char *cache_dir;         ///< writable cache root; NULL: FTJIT_CACHE_DIR, XDG, HOME
-    const char *driver_path;       ///< libcuda; NULL: the loader's names, then WSL's folder
+    const char *driver_path;       ///< libcuda; NULL: FTJIT_CUDA_DRIVER, then the loader's names,
+                                   ///< WSL's folder and the usual ones
     const char *compiler_path;     ///< libnvrtc (CUDA) or the C++ compiler (CPU); NULL:
                                    ///< FTJIT_NVRTC or FTJIT_CXX, then the usual places
     bool no_cache;                 ///< keep compiled kernels in memory only
@@ -94,6 +95,7 @@ typedef struct ftj_stats {
  * @return FTJ_OK, or
  *         FTJ_E_INVALID    a setting names no such device or feature;
  *         FTJ_E_DRIVER     no driver (the sentence lists what was tried), or it failed;
+ *         FTJ_E_UNSUPPORTED the device is older than compute capability 7.5;
  *         FTJ_E_NO_MEMORY.
  */
 FTJ_API FTJ_NODISCARD ftj_status ftj_context_create(const ftj_settings *settings,
