@@ -34,9 +34,9 @@ struct ftj_device {
     int capability_major;
     int capability_minor;
     int driver_version;
-    char target[16];     /* "sm_90a", "cpu" */
-    uint32_t features;   /* after narrowing */
-    uint32_t probed;     /* before */
+    char target[16];   /* "sm_90a", "cpu" */
+    uint32_t features; /* after narrowing */
+    uint32_t probed;   /* before */
     uint32_t num_sms;
     uint32_t smem_bytes; /* per block, opted in */
     uint32_t smem_per_sm_bytes;

@@ -9,8 +9,8 @@
 
 /* Everything that decides the machine code, and nothing else. Borrowed for the call. */
 struct ftj_key_input {
-    const char *template_id;    /* "attn_decode", for people */
-    const char *source;         /* the final source: no include is left to be resolved elsewhere */
+    const char *template_id; /* "attn_decode", for people */
+    const char *source;      /* the final source: no include is left to be resolved elsewhere */
     size_t source_bytes;
     const char *templates;      /* digest of the embedded templates the source includes */
     const char *const *options; /* as passed to the compiler, in order; no paths */

@@ -27,8 +27,8 @@ const char *ftj_store_dir(const struct ftj_store *store);
 FTJ_NODISCARD ftj_status ftj_store_get(struct ftj_store *store, const struct ftj_key *key,
                                        struct ftj_entry *entry);
 
-/* Publish by rename. FTJ_OK also when the store is disabled: there was nothing to lose. FTJ_E_IO: not
- * saved; it leaves no temporary behind and has been said once per store. */
+/* Publish by rename. FTJ_OK also when the store is disabled: there was nothing to lose. FTJ_E_IO:
+ * not saved; it leaves no temporary behind and has been said once per store. */
 FTJ_NODISCARD ftj_status ftj_store_put(struct ftj_store *store, const struct ftj_key *key,
                                        const struct ftj_entry *entry);
 
