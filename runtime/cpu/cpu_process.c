@@ -40,7 +40,8 @@ bool ftj_cpu_process_find(const char *name, char *path, size_t size)
     return false;
 }
 
-/* Nothing to read, both outputs into `output`, and no signal blocked. */
+/* Nothing to read, both outputs into `output`. No signal is blocked, and the host's way with
+ * SIGCHLD is not the child's, which has children of its own. */
 static int spawn(const char *const *argv, int output, pid_t *child)
 {
     posix_spawn_file_actions_t actions;
@@ -53,10 +54,12 @@ static int spawn(const char *const *argv, int output, pid_t *child)
         posix_spawn_file_actions_destroy(&actions);
         return error;
     }
-    sigset_t none;
-    sigemptyset(&none);
-    posix_spawnattr_setsigmask(&attributes, &none);
-    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
+    sigset_t signals;
+    sigemptyset(&signals);
+    posix_spawnattr_setsigmask(&attributes, &signals);
+    sigaddset(&signals, SIGCHLD);
+    posix_spawnattr_setsigdefault(&attributes, &signals);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
 
     error = posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
     if (!error)

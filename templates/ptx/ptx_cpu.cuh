@@ -9,6 +9,7 @@
 #define __grid_constant__
 #define __launch_bounds__(...)
 #define __forceinline__ inline __attribute__((always_inline))
+#define __noinline__ __attribute__((noinline))
 #define FTJ_DEVICE static __device__ __forceinline__
 
 #include "block/cpu_runtime.h"
@@ -80,6 +81,8 @@ FTJ_DEVICE void cp_async_wait() {
 }
 
 // ---- global memory -----------------------------------------------------------------------------
+FTJ_DEVICE void* global_pointer(uint64_t address) { return reinterpret_cast<void*>(address); }
+
 // Blocks run on several host threads.
 FTJ_DEVICE uint32_t atomic_add(uint32_t* address, uint32_t v) {
     return __atomic_fetch_add(address, v, __ATOMIC_RELAXED);

@@ -57,8 +57,9 @@ Test(cpu_compiler, that_is_missing_is_said_when_it_is_needed)
     setenv("PATH", folder, 1);
     unsetenv("FTJIT_CXX");
     cr_expect_eq(cpu_kernel_compile("int x;\n", &log_to_catcher, &code), FTJ_E_COMPILER);
-    cr_expect_not_null(strstr(catcher.last, "c++, g++, clang++"), "%s", catcher.last);
-    cr_expect_not_null(strstr(catcher.last, "FTJIT_CXX"), "%s", catcher.last);
+    static const char *const named[] = {"tried c", " g++", "clang++", "FTJIT_CXX"};
+    for (size_t i = 0; i < sizeof(named) / sizeof(*named); i++)
+        cr_expect_not_null(strstr(catcher.last, named[i]), "%s", catcher.last);
     temp_dir_finish(folder);
 }
 
