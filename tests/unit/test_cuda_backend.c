@@ -311,3 +311,46 @@ Test(cuda_backend, launches_with_the_grid_and_the_bytes_it_is_given)
     backend.ops->stream_destroy(&backend, stream);
     backend.ops->module_unload(&backend, &module);
 }
+
+Test(cuda_backend, reports_a_context_that_cannot_be_entered)
+{
+    static const struct {
+        const char *failure;
+        const char *said;
+    } rows[] = {
+        {"cuCtxGetCurrent:3", "does not survive a fork"},
+        {"cuCtxPushCurrent_v2:709", "cuCtxPushCurrent: the driver answered FAKE_ERROR_709"},
+    };
+    const struct ftj_backend_ops *ops = backend.ops;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        struct ftj_module module = {0};
+        void *memory = NULL;
+        struct CUstream_st *stream = NULL;
+        setenv("FAKE_CUDA_FAIL", rows[i].failure, 1);
+        const ftj_status statuses[] = {
+            load(&module),
+            ops->launch(&backend, &module, 1, "", 1, NULL),
+            ops->check_pointer(&backend, "q", rows),
+            ops->check_stream(&backend, (struct CUstream_st *)&module),
+            ops->memory_alloc(&backend, 4, &memory),
+            ops->memory_write(&backend, &module, "", 1),
+            ops->memory_read(&backend, &module, "", 1),
+            ops->memory_fill(&backend, &module, 0, 1),
+            ops->stream_create(&backend, &stream),
+            ops->stream_synchronize(&backend, NULL),
+        };
+        for (size_t k = 0; k < sizeof(statuses) / sizeof(*statuses); k++)
+            cr_expect_eq(statuses[k], FTJ_E_DRIVER, "call %zu with %s", k, rows[i].failure);
+        expect_said(rows[i].said);
+        cr_expect_not(ops->is_capturing(&backend));
+    }
+    cr_expect_eq(catcher.num_sentences, 2 * 11, "each call said so once");
+}
+
+Test(cuda_backend, warns_when_the_callers_context_cannot_be_restored)
+{
+    setenv("FAKE_CUDA_FAIL", "cuCtxPopCurrent_v2", 1);
+    cr_expect_eq(backend.ops->stream_synchronize(&backend, NULL), FTJ_OK);
+    cr_expect_eq(catcher.level, FTJ_LOG_WARNING);
+    expect_said("keeps the context of device 0");
+}

@@ -186,3 +186,29 @@ Test(cuda_check, names_the_memory_call_that_failed)
     cr_expect_null(memory);
     cr_expect_null(stream);
 }
+
+Test(cuda_check, tells_two_contexts_of_one_device_apart)
+{
+    struct ftj_backend other = {0};
+    const ftj_settings settings = {.driver_path = FAKE_CUDA_PATH, .cuda_context = new_context(0)};
+    cr_assert_eq(ftj_cuda_backend_init(&other, &settings, &log_to_catcher), FTJ_OK);
+    void *ours = NULL;
+    void *theirs = NULL;
+    struct CUstream_st *stream = NULL;
+    cr_assert_eq(backend.ops->memory_alloc(&backend, 16, &ours), FTJ_OK);
+    cr_assert_eq(other.ops->memory_alloc(&other, 16, &theirs), FTJ_OK);
+    cr_assert_eq(other.ops->stream_create(&other, &stream), FTJ_OK);
+
+    cr_expect_eq(backend.ops->check_pointer(&backend, "q", ours), FTJ_OK);
+    cr_expect_eq(other.ops->check_pointer(&other, "q", theirs), FTJ_OK);
+    cr_expect_eq(backend.ops->check_pointer(&backend, "q", theirs), FTJ_E_INVALID);
+    cr_expect_eq(other.ops->check_pointer(&other, "q", ours), FTJ_E_INVALID);
+    cr_expect_eq(other.ops->check_stream(&other, stream), FTJ_OK);
+    cr_expect_eq(backend.ops->check_stream(&backend, stream), FTJ_E_INVALID);
+
+    other.ops->stream_destroy(&other, stream);
+    other.ops->memory_free(&other, theirs);
+    ftj_backend_finish(&other);
+    cr_expect_eq(backend.ops->check_pointer(&backend, "q", ours), FTJ_OK, "and is still right");
+    backend.ops->memory_free(&backend, ours);
+}
