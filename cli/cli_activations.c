@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* `ftjit verify --input`: what each format costs on real activations, and what the kernels add. */
-#include "cli/cli_progress.h"
 #include "cli/cli_verify.h"
 #include "tests/check/activations.h"
 
@@ -20,7 +19,10 @@ static const char *outcome_name(enum activations_outcome outcome)
 
 static void print_row(void *data, const struct activations_result *result)
 {
-    (void)data;
+    bool *has_title = data;
+    if (!*has_title)
+        fputs(title, stdout);
+    *has_title = true;
     if (result->outcome == ACTIVATIONS_SKIPPED) {
         printf("%5u  %-11s  skipped: %s\n", (unsigned)result->layer, result->pair->name,
                result->reason);
@@ -97,10 +99,9 @@ int cli_activations(const struct cli_device *device, const char *folder)
     if (!ctx)
         return code;
 
-    if (!device->is_json)
-        fputs(title, stdout);
+    bool has_title = false;
     const ftj_status status = activations_verify(ctx, folder, device->is_json ? NULL : print_row,
-                                                 NULL, &report, sentence);
+                                                 &has_title, &report, sentence);
     if (status) {
         fprintf(stderr, "ftjit verify: %s\n", sentence);
         code = CLI_FAILED;

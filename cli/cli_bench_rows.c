@@ -134,17 +134,11 @@ static int run_plan(const struct plan *plan, struct bench_session *session, FILE
     return code;
 }
 
-/* `json` is deleted. */
-static int write_report(const struct cli_bench_options *options, cJSON *json)
+/* `json` is deleted; `file`, which may be NULL, is closed. */
+static int write_report(const struct cli_bench_options *options, cJSON *json, FILE *file)
 {
     int code = CLI_OK;
-    if (options->out) {
-        FILE *file = fopen(options->out, "w");
-        if (!file) {
-            fprintf(stderr, "ftjit bench: --out %s: %s\n", options->out, strerror(errno));
-            cJSON_Delete(json);
-            return CLI_FAILED;
-        }
+    if (file) {
         code = cli_print_json("bench", cJSON_Duplicate(json, true), file);
         if (fclose(file) && !code) {
             fprintf(stderr, "ftjit bench: --out %s: %s\n", options->out, strerror(errno));
@@ -160,38 +154,53 @@ static int write_report(const struct cli_bench_options *options, cJSON *json)
 }
 
 static int run_on(ftj_context *ctx, const struct cli_bench_options *options,
-                  const struct plan *plan)
+                  const struct plan *plan, FILE *file)
 {
     struct bench_session session = {0};
     FILE *table = options->device.is_json ? NULL : stdout;
     const ftj_status status = bench_session_init(&session, ctx, options->seed);
-    if (status)
+    if (status) {
+        if (file)
+            fclose(file);
         return cli_failure("bench", status);
+    }
 
     if (table)
         bench_report_head(table, &session);
     cJSON *json = bench_report_json(&session, options->commit);
     const int code = run_plan(plan, &session, table, cJSON_GetObjectItem(json, "rows"));
     bench_session_finish(&session);
-    const int written = write_report(options, json);
+    const int written = write_report(options, json, file);
     return code ? code : written;
+}
+
+/* The file is opened before anything is measured: a minute's run must not end at a typing error. */
+static int open_and_run(const struct cli_bench_options *options, const struct plan *plan)
+{
+    int code = CLI_OK;
+    FILE *file = NULL;
+    ftj_context *ctx = cli_device_open(&options->device, "bench", &code);
+    if (!ctx)
+        return code;
+    if (options->out)
+        file = fopen(options->out, "w");
+    if (options->out && !file) {
+        fprintf(stderr, "ftjit bench: --out %s: %s\n", options->out, strerror(errno));
+        code = CLI_FAILED;
+    } else {
+        code = run_on(ctx, options, plan, file);
+    }
+    ftj_context_destroy(ctx);
+    return code;
 }
 
 int cli_bench_rows(const struct cli_bench_options *options, unsigned ops)
 {
     struct plan plan = {0};
-    int code = CLI_OK;
     ftj_status status = plan_init(&plan, options, ops);
     if (!status)
         status = plan_check(&plan);
-    if (status) {
-        plan_finish(&plan);
-        return cli_failure("bench", status);
-    }
-    ftj_context *ctx = cli_device_open(&options->device, "bench", &code);
-    if (ctx)
-        code = run_on(ctx, options, &plan);
-    ftj_context_destroy(ctx);
+    const int code = status ? cli_failure("bench", status) : open_and_run(options, &plan);
     plan_finish(&plan);
     return code;
 }

@@ -67,9 +67,12 @@ static void print_text(const ftj_context *ctx, const ftj_device_info *info,
     printf("device         %s (%s %d)\n", info->name, info->kind == FTJ_DEVICE_CPU ? "cpu" : "cuda",
            info->ordinal);
     printf("target         %s\n", info->target);
-    printf("multiprocessors %u, %u bytes of shared memory a block, L2 %.1f MB, memory %.1f GB\n",
-           (unsigned)info->num_sms, (unsigned)info->smem_bytes, 1e-6 * (double)info->l2_bytes,
-           1e-9 * (double)info->memory_bytes);
+    printf("processors     %u, %u bytes of shared memory a block\n", (unsigned)info->num_sms,
+           (unsigned)info->smem_bytes);
+    printf("memory         %.1f GB", 1e-9 * (double)info->memory_bytes);
+    if (info->l2_bytes)
+        printf(", L2 %.1f MB", 1e-6 * (double)info->l2_bytes);
+    putchar('\n');
     printf("features       %s\n", info->features);
     printf("as probed      %s\n", info->probed);
     printf("driver         %s%s%s\n", driver, info->driver_path[0] ? ", " : "", info->driver_path);
