@@ -27,6 +27,8 @@ MASKS = (
     (r'^(\s*"version":\s*)"[^"]*"', r'\1"<version>"'),
     (r'^(device|memory|compiler|compiler path|cache|driver)(  +).*$', r'\1\2<here>'),
     (r'^(// (?:compiler|key) +).*$', r'\1<here>'),
+    # Tuned numbers are tests/golden's to watch.
+    (r'^(    static constexpr int \w+ = )\d+;$', r'\1<n>;'),
     (r'^.*: (read ceiling) .* GB/s, (copy ceiling) .*$', r'<device>: \1 <n> GB/s, \2 <n> GB/s'),
     (r'^((?:decode|store) +\S+ +\S+ +\S+ +\d+ +\S+) .* (ok|FAILED), .*$', r'\1 <times> \2'),
     (r'^(layer|\s+\d+  \S+ +\d+)  .*$', r'\1 <errors>'),
