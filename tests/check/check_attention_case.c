@@ -227,7 +227,7 @@ static void solve_head(struct attention_case *c, uint32_t request, uint32_t kv_h
 {
     const struct attention_shape *shape = &c->shape;
     const uint32_t head_dim = shape->head_dim;
-    const double half_ulp = shape->dtype == FTJ_DTYPE_FP16 ? 0x1p-12 : 0x1p-9;
+    const double roundoff = shape->dtype == FTJ_DTYPE_FP16 ? 0x1p-11 : 0x1p-8;
     double q[REF_MAX_HEAD_DIM];
     double naive_o[REF_MAX_HEAD_DIM];
     double error_o = 0, error_lse = 0, largest = 0;
@@ -267,7 +267,7 @@ static void solve_head(struct attention_case *c, uint32_t request, uint32_t kv_h
         if (isfinite(naive_lse))
             error_lse = fmax(error_lse, fabs(naive_lse - c->exact_lse[index]));
     }
-    c->bound_o[request * shape->num_kv_heads + kv_head] = 2 * error_o + half_ulp * largest;
+    c->bound_o[request * shape->num_kv_heads + kv_head] = 2 * error_o + roundoff * largest;
     c->bound_lse[request * shape->num_kv_heads + kv_head] = 2 * error_lse + 1e-3;
 }
 

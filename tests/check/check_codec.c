@@ -180,6 +180,12 @@ static void run(struct check_row *row, void *prepared)
         store_case_run(&c->store, row, NULL);
 }
 
+static bool has_fp8(uint64_t index)
+{
+    const struct store_shape shape = shape_of(index);
+    return shape.kv.k_format != FTJ_KV_16BIT || shape.kv.v_format != FTJ_KV_16BIT;
+}
+
 const struct check_test check_codec_test = {
     .name = "codec",
     .op = FTJ_KERNEL_STORE,
@@ -189,4 +195,5 @@ const struct check_test check_codec_test = {
     .finish = finish,
     .run = run,
     .describe = describe,
+    .has_fp8 = has_fp8,
 };

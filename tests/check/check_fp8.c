@@ -16,10 +16,12 @@ static const struct {
     ftj_kv_format format;
     ftj_dtype dtype;
     bool generic;
+    bool nan_patterns; /* 7F and FF, which are read as +-480 and never written */
 } code_rows[] = {
-    {FTJ_KV_FP8, FTJ_DTYPE_BF16, false},   {FTJ_KV_FP8, FTJ_DTYPE_FP16, false},
-    {FTJ_KV_NVFP4, FTJ_DTYPE_BF16, false}, {FTJ_KV_NVFP4, FTJ_DTYPE_FP16, false},
-    {FTJ_KV_FP8, FTJ_DTYPE_BF16, true},    {FTJ_KV_NVFP4, FTJ_DTYPE_FP16, true},
+    {FTJ_KV_FP8, FTJ_DTYPE_BF16, false, false},   {FTJ_KV_FP8, FTJ_DTYPE_FP16, false, false},
+    {FTJ_KV_NVFP4, FTJ_DTYPE_BF16, false, false}, {FTJ_KV_NVFP4, FTJ_DTYPE_FP16, false, false},
+    {FTJ_KV_FP8, FTJ_DTYPE_BF16, true, false},    {FTJ_KV_NVFP4, FTJ_DTYPE_FP16, true, false},
+    {FTJ_KV_FP8, FTJ_DTYPE_FP16, false, true},    {FTJ_KV_FP8, FTJ_DTYPE_FP16, true, true},
 };
 #define NUM_CODE_ROWS (sizeof(code_rows) / sizeof(*code_rows))
 #define HEAD_DIM      32
@@ -35,18 +37,22 @@ static void describe_codes(struct check_row *row)
 {
     const bool is_fp8 = code_rows[row->index].format == FTJ_KV_FP8;
     snprintf(row->shape, sizeof(row->shape), "%s %s %s",
-             is_fp8 ? "all 256 fp8 codes" : "all nvfp4 block scales",
+             code_rows[row->index].nan_patterns ? "the fp8 codes 7F and FF"
+             : is_fp8                           ? "all 254 finite fp8 codes"
+                                                : "all nvfp4 block scales",
              code_rows[row->index].dtype == FTJ_DTYPE_FP16 ? "fp16" : "bf16",
              code_rows[row->index].generic ? "generic" : "decode");
 }
 
 /* Request r reads codes 32 r .. 32 r + 31; query head g asks for element g. */
-static void fill_fp8(struct attention_case *c)
+static void fill_fp8(struct attention_case *c, bool nan_patterns)
 {
     for (uint32_t r = 0; r < BATCH; r++) {
         struct ref_row row = {.row_scale = 1};
         for (uint32_t d = 0; d < HEAD_DIM; d++)
             row.codes[d] = (uint8_t)(r * HEAD_DIM + d);
+        if ((row.codes[HEAD_DIM - 1] & 0x7f) == 0x7f && !nan_patterns)
+            row.codes[HEAD_DIM - 1]--;
         check_cache_put(&c->cache, CHECK_K, attention_case_slot(c, r, 0), 0, &row);
         check_cache_put(&c->cache, CHECK_V, attention_case_slot(c, r, 0), 0, &row);
         for (uint32_t g = 0; g < c->shape.group; g++) {
@@ -129,7 +135,7 @@ static void run_codes(struct check_row *row, void *prepared)
     struct attention_result result = {0};
     if (attention_case_init(&c, row, &shape)) {
         if (is_fp8)
-            fill_fp8(&c);
+            fill_fp8(&c, code_rows[row->index].nan_patterns);
         else
             fill_nvfp4(&c);
         if (attention_device_init(&device, row, &c) &&
@@ -141,6 +147,12 @@ static void run_codes(struct check_row *row, void *prepared)
     attention_case_finish(&c);
 }
 
+static bool has_fp8(uint64_t index)
+{
+    (void)index;
+    return true;
+}
+
 const struct check_test check_fp8_codes_test = {
     .name = "fp8_codes",
     .op = FTJ_KERNEL_DECODE,
@@ -148,6 +160,7 @@ const struct check_test check_fp8_codes_test = {
     .num_quick = num_code_rows,
     .run = run_codes,
     .describe = describe_codes,
+    .has_fp8 = has_fp8,
 };
 
 /* fp8_floats: row 0, boundaries; row 1, random floats; row 2, block scales on boundaries. */
@@ -238,4 +251,5 @@ const struct check_test check_fp8_floats_test = {
     .num_quick = num_float_rows,
     .run = run_floats,
     .describe = describe_floats,
+    .has_fp8 = has_fp8,
 };

@@ -312,6 +312,12 @@ cleanup:
     free(lse);
 }
 
+static bool has_fp8(uint64_t index)
+{
+    const struct attention_shape shape = shape_of(index);
+    return shape.k_format != FTJ_KV_16BIT || shape.v_format != FTJ_KV_16BIT;
+}
+
 const struct check_test check_generic_test = {
     .name = "generic",
     .op = FTJ_KERNEL_GENERIC,
@@ -321,4 +327,5 @@ const struct check_test check_generic_test = {
     .finish = finish,
     .run = run,
     .describe = describe,
+    .has_fp8 = has_fp8,
 };

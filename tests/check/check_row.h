@@ -31,8 +31,7 @@ struct check_row {
 struct check_test {
     const char *name;
     enum ftj_kernel_op op; /* whose variants the rows run on */
-    /* Rows there are; the first num_quick(options) of them are the quick ones, and the only ones
-     * that run on secondary tiers. */
+    /* Rows there are; the first num_quick(options) of them are the quick ones. */
     uint64_t (*num_rows)(const struct check_options *options);
     uint64_t (*num_quick)(const struct check_options *options);
     /* Inputs and references, once for all tiers; NULL where there is nothing worth sharing. Sees
@@ -43,6 +42,9 @@ struct check_test {
     void (*run)(struct check_row *row, void *prepared);
     /* Fill row->shape; no other effect. */
     void (*describe)(struct check_row *row);
+    /* True for rows whose formats hold E4M3 numbers: the quick ones of them run on secondary tiers
+     * too. NULL: none does. */
+    bool (*has_fp8)(uint64_t index);
 };
 
 /* Mark the row failed; the first sentence stays. */

@@ -129,7 +129,10 @@ static bool tier_wanted(const struct run *run, const struct check_test *test,
     const char *glob = run->options.variant;
     if (glob && fnmatch(glob, tier->name, 0) != 0)
         return false;
-    return !tier->is_secondary || run->options.has_row || index < test->num_quick(&run->options);
+    if (!tier->is_secondary)
+        return true;
+    return test->has_fp8 && test->has_fp8(index) &&
+           (run->options.has_row || index < test->num_quick(&run->options));
 }
 
 static void run_row(struct run *run, const struct check_test *test, uint64_t index,
