@@ -90,7 +90,7 @@ void attention_device_finish(struct attention_device *device, struct check_row *
     *device = (struct attention_device){0};
 }
 
-static bool poison_outputs(struct attention_device *device, struct check_row *row)
+bool attention_poison(struct attention_device *device, struct check_row *row)
 {
     if (!check_ok(row,
                   ftj_memory_fill(row->ctx, device->o.device, CHECK_POISON_BYTE, device->o.bytes),
@@ -133,10 +133,11 @@ static void gather_rows(const struct attention_case *c, struct check_row *row,
     }
 }
 
-static bool read_result(struct attention_device *device, struct check_row *row,
-                        const struct attention_case *c, struct attention_result *result)
+bool attention_read(struct attention_device *device, struct check_row *row,
+                    const struct attention_case *c, struct attention_result *result)
 {
     const size_t rows = (size_t)c->shape.batch * c->num_q_heads;
+    *result = (struct attention_result){0};
     if (!check_ok(row, ftj_stream_synchronize(row->ctx, NULL), "ftj_stream_synchronize"))
         return false;
     uint16_t *strided = check_alloc(c->q_bytes);
@@ -154,17 +155,15 @@ static bool read_result(struct attention_device *device, struct check_row *row,
 bool attention_decode(struct attention_device *device, struct check_row *row,
                       const struct attention_case *c, struct attention_result *result)
 {
-    *result = (struct attention_result){0};
-    return poison_outputs(device, row) &&
+    return attention_poison(device, row) &&
            check_ok(row, ftj_attention_decode(device->attn, &device->args, NULL),
                     "ftj_attention_decode") &&
-           read_result(device, row, c, result);
+           attention_read(device, row, c, result);
 }
 
 bool attention_generic(struct attention_device *device, struct check_row *row,
                        const struct attention_case *c, struct attention_result *result)
 {
-    *result = (struct attention_result){0};
     const ftj_generic_args args = {
         .cache = device->args.cache,
         .requests = device->args.requests,
@@ -174,10 +173,10 @@ bool attention_generic(struct attention_device *device, struct check_row *row,
         .sinks = device->args.sinks,
         .num_queries = c->shape.batch,
     };
-    return poison_outputs(device, row) &&
+    return attention_poison(device, row) &&
            check_ok(row, ftj_attention_generic(device->attn, &args, NULL),
                     "ftj_attention_generic") &&
-           read_result(device, row, c, result);
+           attention_read(device, row, c, result);
 }
 
 void attention_result_finish(struct attention_result *result)

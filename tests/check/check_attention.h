@@ -94,8 +94,12 @@ bool attention_device_init(struct attention_device *device, struct check_row *ro
                            const struct attention_case *c);
 void attention_device_finish(struct attention_device *device, struct check_row *row);
 
-/* Poison O (NaN), LSE (7.0) and the workspace, decode, read the result. Gaps between rows of O
- * must still hold poison. */
+/* The two halves of a call that is launched otherwise: poison O (NaN), LSE (7.0) and the workspace;
+ * then, when the device is idle, read the result. Gaps between rows of O must still hold poison. */
+bool attention_poison(struct attention_device *device, struct check_row *row);
+bool attention_read(struct attention_device *device, struct check_row *row,
+                    const struct attention_case *c, struct attention_result *result);
+/* Poison, decode on the default stream, read. */
 bool attention_decode(struct attention_device *device, struct check_row *row,
                       const struct attention_case *c, struct attention_result *result);
 /* The same through ftj_attention_generic(), each query at its request's last key. Needs

@@ -16,7 +16,7 @@ struct printing {
 };
 
 static const char usage[] =
-    "usage: check_main [--device cpu|cuda|cuda:N] [--quick] [--test GLOB] [--variant GLOB]\n"
+    "usage: check_main [--device cpu|cuda|N] [--quick] [--test GLOB] [--variant GLOB]\n"
     "                  [--row N] [--seed N] [--shard I/N] [--codec-values N] [--cache DIR]\n"
     "                  [--list] [--verbose]\n";
 
@@ -39,9 +39,10 @@ static void print_row(void *data, const struct check_result *result)
 static bool parse_device(const char *text, struct check_options *options)
 {
     options->kind = strcmp(text, "cpu") == 0 ? FTJ_DEVICE_CPU : FTJ_DEVICE_CUDA;
-    if (strncmp(text, "cuda:", 5) == 0)
-        options->device = atoi(text + 5);
-    return options->kind == FTJ_DEVICE_CPU || strncmp(text, "cuda", 4) == 0;
+    const bool is_number = text[0] >= '0' && text[0] <= '9';
+    if (is_number)
+        options->device = atoi(text);
+    return is_number || strcmp(text, "cpu") == 0 || strcmp(text, "cuda") == 0;
 }
 
 static bool parse_shard(const char *text, struct check_options *options)

@@ -101,7 +101,7 @@ static void report_row(struct run *run, const struct check_row *row, double seco
     char device[32] = "cpu";
     char command[320];
     if (options->kind == FTJ_DEVICE_CUDA)
-        snprintf(device, sizeof(device), "cuda:%d", options->device);
+        snprintf(device, sizeof(device), "%d", options->device);
     snprintf(command, sizeof(command),
              "ftjit verify --device %s --test=%s --variant=%s --row=%llu --seed=%llu", device,
              row->test, row->tier->name, (unsigned long long)row->index,
