@@ -44,6 +44,8 @@ void ftj_cpu_copy_wait(struct ftj_cpu_copies *copies, uint32_t pending)
         const struct ftj_cpu_copy *copy = &copies->list[num_made++];
         memcpy(copy->to, copy->from, copy->bytes);
     }
+    if (num_made == 0)
+        return;
     copies->num_issued -= num_made;
     memmove(copies->list, copies->list + num_made, copies->num_issued * sizeof(*copies->list));
 }

@@ -25,9 +25,12 @@ static bool is_program(const char *path)
 
 bool ftj_cpu_process_find(const char *name, char *path, size_t size)
 {
-    if (strchr(name, '/')) {
-        snprintf(path, size, "%s", name);
-        return strlen(name) < size && is_program(path);
+    const size_t name_size = strlen(name) + 1;
+    if (memchr(name, '/', name_size)) {
+        if (name_size > size)
+            return false;
+        memcpy(path, name, name_size);
+        return is_program(path);
     }
     const char *folder = getenv("PATH");
     while (folder && *folder) {

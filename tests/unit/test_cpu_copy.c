@@ -26,6 +26,17 @@ Test(cpu_copy, reads_as_ones_until_it_is_waited_for)
         cr_expect_eq(out[i], expected[i], "row %d: %#x", i, out[i]);
 }
 
+Test(cpu_copy, may_be_waited_for_where_there_is_none)
+{
+    uint32_t out = 0;
+    cpu_kernel_run("ptx::cp_async_wait<0>();\n"
+                   "ptx::cp_async_commit();\n"
+                   "ptx::cp_async_wait<0>();\n"
+                   "out[0] = 1;\n",
+                   1, 32, 0, NULL, &out);
+    cr_expect_eq(out, 1u);
+}
+
 Test(cpu_copy, arrives_in_order_of_its_groups)
 {
     _Alignas(16) uint32_t in[8] = {10, 11, 12, 13, 14, 15, 16, 17};
