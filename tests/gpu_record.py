@@ -4,7 +4,7 @@
 
   gpu_record.py shards WORK NUM REPORT      sum up the shards of the check harness; prints
                                             "passed failed skipped", writes what failed to REPORT
-  gpu_record.py results DECODE STORE COMMIT FOLDER OUT
+  gpu_record.py results FOLDER OUT DOCUMENT...
                                             join bench documents into FOLDER/<gpu>.json
   gpu_record.py record FILE TREES INFO DRIVER SUITES
                                             put suites into the record; exits 1 if any failed
@@ -60,12 +60,10 @@ def shards(work, num, report_path):
     return 0
 
 
-def results(decode_path, store_path, commit_path, folder, out):
-    decode, store = read_json(decode_path), read_json(store_path)
-    joined = dict(decode, rows=decode['rows'] + store['rows'])
-    commit = read_text(commit_path).strip()
-    if commit:
-        joined['commit'] = commit
+def results(folder, out, *documents):
+    """One document: the head of the first bench, the rows of all."""
+    runs = [read_json(path) for path in documents]
+    joined = dict(runs[0], rows=[row for run in runs for row in run['rows']])
     name = '-'.join(joined['gpu'].lower().split()) + '.json'
     for place in (folder, out):
         write_json(os.path.join(place, name), joined)

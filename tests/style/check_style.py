@@ -9,12 +9,12 @@ import sys
 
 MAX_FILE_LINES = 400
 MAX_FUNCTION_LINES = 80
-MAX_SUBJECT_COLUMNS = 72
+MAX_SUBJECT_COLUMNS = 80
 C_LIKE = ('.c', '.h', '.cuh', '.cu', '.cpp')
 COMMENTED = C_LIKE + ('.py', '.sh')
 TEXT = COMMENTED + ('.md', '.build', '.txt', '.yml', '.exact', '.json')
 # Written by a program of ours and reviewed as data, not as code.
-GENERATED = re.compile(r'bench/results/|tests/golden/source/[^/]*\.(?:cu|txt)$')
+GENERATED = re.compile(r'bench/results/|tests/golden/source/[^/]*\.(?:cu|txt)$|.*\.exact$')
 
 # Who may include whom; a folder that is not named here is free. `templates` is closed.
 ALLOWED = {
