@@ -24,9 +24,11 @@ struct check_options {
     uint64_t row;  /* with has_row: this row only, and the full lists are open to it */
     uint64_t seed; /* 0: the default */
     uint32_t shard_index;
-    uint32_t shard_count;  /* 0: one */
-    bool quick;            /* the covering subset of rows, made for the CPU device */
-    bool list;             /* report rows as CHECK_LISTED and run none */
+    uint32_t shard_count; /* 0: one */
+    bool quick;           /* the covering subset of rows, made for the CPU device */
+    bool list;            /* report rows as CHECK_LISTED and run none */
+    ftj_log_fn log;       /* as in ftj_settings, with warnings and up; NULL: nobody listens */
+    void *log_data;
     uint64_t codec_values; /* values per format of the codec test; 0: what suits the device */
 };
 

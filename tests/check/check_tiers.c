@@ -109,6 +109,9 @@ ftj_status check_contexts_get(struct check_contexts *contexts, const struct chec
             .device = options->device,
             .features = *narrow ? narrow : NULL,
             .cache_dir = options->cache_dir,
+            .log = options->log,
+            .log_data = options->log_data,
+            .log_level = FTJ_LOG_WARNING,
         },
         &ctx);
     if (status)
