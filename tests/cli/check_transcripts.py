@@ -27,6 +27,7 @@ MASKS = (
     (r'^(\s*"version":\s*)"[^"]*"', r'\1"<version>"'),
     (r'^(device|memory|compiler|compiler path|cache|driver)(  +).*$', r'\1\2<here>'),
     (r'^(// (?:compiler|key) +).*$', r'\1<here>'),
+    (r'^(// options +)-std=\S+ -O.*$', r'\1<of the host compiler>'),
     # Tuned numbers are tests/golden's to watch.
     (r'^(    static constexpr int \w+ = )\d+;$', r'\1<n>;'),
     (r'^.*: (read ceiling) .* GB/s, (copy ceiling) .*$', r'<device>: \1 <n> GB/s, \2 <n> GB/s'),
@@ -109,7 +110,8 @@ def main(arguments):
     arguments = [argument for argument in arguments if argument != '--update']
     if len(arguments) < 3:
         sys.exit(__doc__)
-    program, fakes = arguments[0], {'fake_cuda': arguments[1], 'fake_nvrtc': arguments[2]}
+    program, fake_cuda, fake_nvrtc = map(os.path.abspath, arguments[:3])
+    fakes = {'fake_cuda': fake_cuda, 'fake_nvrtc': fake_nvrtc}
     names = arguments[3:] or sorted(name[:-len('.exact')] for name in os.listdir(HERE)
                                     if name.endswith('.exact'))
     number = failed = 0

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: MIT */
+/* The parts of the bench that need no device: statistics, formats and the tables of workloads. */
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bench/bench_random.h"
+#include "bench/bench_session.h"
+#include "bench/bench_stats.h"
+
+Test(bench_stats, median_and_quartiles_of_odd_and_even_counts)
+{
+    double odd[] = {9, 1, 5, 3, 7};
+    const struct bench_stats of_odd = bench_stats_of(odd, 5);
+    cr_expect_eq(of_odd.median, 5);
+    cr_expect_eq(of_odd.low, 3);
+    cr_expect_eq(of_odd.high, 7);
+
+    double even[] = {4, 1, 3, 2};
+    cr_expect_eq(bench_stats_of(even, 4).median, 2.5);
+    double one[] = {6};
+    cr_expect_eq(bench_stats_of(one, 1).median, 6);
+}
+
+Test(bench_format, takes_every_format_and_every_pair_of_one_16bit_type)
+{
+    static const struct {
+        const char *text;
+        ftj_kv_format k;
+        ftj_kv_format v;
+        ftj_dtype dtype;
+        const char *name;
+    } rows[] = {
+        {"bf16", FTJ_KV_16BIT, FTJ_KV_16BIT, FTJ_DTYPE_BF16, "bf16"},
+        {"fp16", FTJ_KV_16BIT, FTJ_KV_16BIT, FTJ_DTYPE_FP16, "fp16"},
+        {"fp8", FTJ_KV_FP8, FTJ_KV_FP8, FTJ_DTYPE_BF16, "fp8"},
+        {"nvfp4+nvfp4", FTJ_KV_NVFP4, FTJ_KV_NVFP4, FTJ_DTYPE_BF16, "nvfp4"},
+        {"fp8+nvfp4", FTJ_KV_FP8, FTJ_KV_NVFP4, FTJ_DTYPE_BF16, "fp8+nvfp4"},
+        {"nvfp4+fp16", FTJ_KV_NVFP4, FTJ_KV_16BIT, FTJ_DTYPE_FP16, "nvfp4+fp16"},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        struct bench_format format;
+        cr_assert(bench_format_parse(rows[i].text, strlen(rows[i].text), &format), "%s",
+                  rows[i].text);
+        cr_expect_eq(format.k, rows[i].k, "%s", rows[i].text);
+        cr_expect_eq(format.v, rows[i].v, "%s", rows[i].text);
+        cr_expect_eq(format.dtype, rows[i].dtype, "%s", rows[i].text);
+        cr_expect_str_eq(format.name, rows[i].name);
+    }
+}
+
+Test(bench_format, refuses_what_is_no_format)
+{
+    static const char *const texts[] = {"",      "int3", "FP8",  "fp8+",     "+fp8",
+                                        "fp8+x", "fp",   "fp88", "bf16+fp16"};
+    for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++) {
+        struct bench_format format = {.dtype = FTJ_DTYPE_FP32};
+        cr_expect_not(bench_format_parse(texts[i], strlen(texts[i]), &format), "%s", texts[i]);
+        cr_expect_eq(format.dtype, FTJ_DTYPE_FP32, "%s changed the format", texts[i]);
+    }
+}
+
+Test(bench_shapes, names_are_unique_and_every_shape_has_a_cache)
+{
+    for (int op = BENCH_DECODE; op <= BENCH_STORE; op++) {
+        size_t count;
+        const struct bench_shape *shapes = bench_shapes((enum bench_op)op, &count);
+        for (size_t i = 0; i < count; i++) {
+            struct bench_case run = {.shape = &shapes[i], .page = shapes[i].page};
+            ftj_kv_layout layout;
+            cr_assert(bench_format_parse("fp8+nvfp4", 9, &run.format));
+            cr_expect_eq(bench_case_layout(&run, &layout), FTJ_OK, "%s", shapes[i].name);
+            if (op == BENCH_DECODE)
+                cr_expect_eq(shapes[i].q_heads % shapes[i].kv_heads, 0, "%s", shapes[i].name);
+            for (size_t j = 0; j < i; j++)
+                cr_expect_str_neq(shapes[i].name, shapes[j].name);
+        }
+    }
+}
+
+Test(bench_shapes, all_leaves_out_what_is_made_for_the_cpu)
+{
+    size_t count;
+    size_t in_all = 0;
+    const struct bench_shape *shapes = bench_shapes(BENCH_DECODE, &count);
+    for (size_t i = 0; i < count; i++) {
+        const bool is_in_all = bench_shape_matches(&shapes[i], "all");
+        in_all += is_in_all;
+        cr_expect_neq(is_in_all, bench_shape_matches(&shapes[i], "cpu"), "%s", shapes[i].name);
+    }
+    cr_expect_gt(in_all, 6);
+}
+
+Test(bench_sets, rotate_past_the_l2_within_the_memory)
+{
+    const struct bench_session session = {
+        .info = {.kind = FTJ_DEVICE_CUDA, .l2_bytes = 60u << 20, .memory_bytes = 128ull << 30}};
+    const uint32_t small = bench_num_sets(&session, 1u << 20, 1u << 20);
+    cr_expect_geq(small, 4 * 60);
+    cr_expect_eq(bench_num_calls(&session, small) % small, 0);
+    cr_expect_eq(bench_num_sets(&session, 1ull << 30, 1ull << 30), 2);
+    cr_expect_eq(bench_num_calls(&session, 2), 20);
+    /* A window over a long context: few bytes a call, much memory a set. */
+    cr_expect_leq(bench_num_sets(&session, 1u << 20, 8ull << 30), 8);
+}
+
+Test(bench_random, permutations_hold_every_number_once_and_values_are_normal)
+{
+    struct bench_random random = {7};
+    bool seen[1000] = {false};
+    int32_t *order = bench_random_permutation(&random, 1000);
+    cr_assert_not_null(order);
+    for (size_t i = 0; i < 1000; i++) {
+        cr_assert(order[i] >= 0 && order[i] < 1000 && !seen[order[i]]);
+        seen[order[i]] = true;
+    }
+    free(order);
+
+    double sum = 0;
+    double squares = 0;
+    for (int i = 0; i < 100000; i++) {
+        const double value = bench_random_normal(&random);
+        sum += value;
+        squares += value * value;
+    }
+    cr_expect_float_eq(sum / 100000, 0, 0.02);
+    cr_expect_float_eq(squares / 100000, 1, 0.02);
+}
