@@ -16,7 +16,9 @@ struct E4m3Hardware {
         return ptx::cvt_rn_f16x2_e4m3x2(codes);
     }
 
-    static __device__ __forceinline__ uint32_t encode(float v) { return encode4(v, 0, 0, 0); }
+    static __device__ __forceinline__ uint32_t encode(float v) {
+        return e4m3_without_negative_zero(ptx::cvt_rn_satfinite_e4m3x2_f32(number(v), 0.0f));
+    }
 
     // The first value in the low byte.
     static __device__ __forceinline__ uint32_t encode4(float a, float b, float c, float d) {

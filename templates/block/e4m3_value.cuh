@@ -8,11 +8,15 @@ namespace ftj {
 
 constexpr float e4m3_max = 448.0f;
 
-// Exponent and mantissa at their places in an fp32, subnormals included; 2^(127 - 7) makes up for
-// the difference of the biases. Exact.
+// Of a code without a sign. Exponent and mantissa at their places in an fp32, subnormals included;
+// 2^(127 - 7) makes up for the difference of the biases. Exact.
+FTJ_DEVICE float e4m3_magnitude(uint32_t code) {
+    constexpr float bias_difference = 1329227995784915872903807060280344576.0f;  // 2^120
+    return ptx::mul_rn(ptx::bits_float(code << 20), bias_difference);
+}
+
 FTJ_DEVICE float e4m3_value(uint32_t code) {
-    constexpr float bias_difference = 1329227995784915872903807060280344576.0f; // 2^120
-    const float magnitude = ptx::mul_rn(ptx::bits_float((code & 0x7fu) << 20), bias_difference);
+    const float magnitude = e4m3_magnitude(code & 0x7fu);
     return ptx::bits_float(ptx::float_bits(magnitude) | (code & 0x80u) << 24);
 }
 

@@ -28,7 +28,7 @@ struct EncodeNvfp4 {
         const float block_max = largest_magnitude(x);
         const float scale = row_scale(group_max<lanes>(block_max));
         const uint32_t block = E4m3::encode(ptx::div_rn(block_max, ptx::mul_rn(e2m1_max, scale)));
-        const float step = ptx::mul_rn(e4m3_value(block), scale);
+        const float step = block_step(block, scale);
         const SharedDivisor by_step = SharedDivisor::of(step);
         const float limit = negative_limit(step);
         float n[lane_values];
@@ -53,16 +53,16 @@ private:
     }
 
     // x < limit iff fl(x / step) < 0. The quotient of a negative x is a zero down to half the
-    // smallest fp32, so the limit is -step * 2^-150, rounded towards 0 to a multiple of 2^-149:
-    // an integer that is its own bit pattern while step < 2^24, and exact from there on.
+    // smallest fp32, so the limit is -step * 2^-150, rounded towards 0 to a multiple of 2^-149.
     static __device__ __forceinline__ float negative_limit(float step) {
-        constexpr float exact_from = 16777216.0f;
         constexpr float two_to_minus_75 = 2.646977960169689e-23f;
-        if (!SharedDivisor::is_usable(step))
-            return ptx::bits_float(0xff800000u);
-        if (step < exact_from)
-            return -ptx::bits_float(static_cast<uint32_t>(ptx::mul_rn(step, 0.5f)));
-        return -ptx::mul_rn(ptx::mul_rn(step, two_to_minus_75), two_to_minus_75);
+        return -ptx::mul_rz(ptx::mul_rn(step, two_to_minus_75), two_to_minus_75);
+    }
+
+    // What the values of a block are divided by. Infinity, where the block's scale went to 0, makes
+    // every code 0.
+    static __device__ __forceinline__ float block_step(uint32_t block, float scale) {
+        return block == 0 ? ptx::bits_float(0x7f800000u) : ptx::mul_rn(e4m3_magnitude(block), scale);
     }
 };
 

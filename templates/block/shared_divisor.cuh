@@ -4,7 +4,7 @@
 // r = 1 / d, rounded. x * r is within 1.5 units in the last place of x / d. A correction by the
 // remainder makes it a neighbour of x / d, and one by the then exact remainder the nearest
 // (Markstein). For a numerator that was widened from 16 bits the first correction is enough: tried
-// for every significand of up to 11 bits with every divisor (tests/unit/test_shared_divisor.cpp).
+// for every significand of up to 11 bits with every divisor of 24.
 //
 // Holds where no remainder underflows: for |x / d| >= 2^-20 with 2^-60 <= d <= 2^120. Below, what
 // comes out is below 2^-19 too, which is all that the formats ask.
@@ -17,15 +17,9 @@ struct SharedDivisor {
     float divisor;
     float reciprocal;
 
-    // 0 and infinity stand for "everything divided by it is 0": a finite x gives a zero, an
-    // infinite one NaN.
+    // d > 0. Divided by infinity, a finite x gives a zero and an infinite one NaN.
     static __device__ __forceinline__ SharedDivisor of(float d) {
-        const bool usable = is_usable(d);
-        return {usable ? d : 0.0f, usable ? ptx::div_rn(1.0f, d) : 0.0f};
-    }
-
-    static __device__ __forceinline__ bool is_usable(float d) {
-        return d > 0.0f && d <= largest_float;
+        return {d <= largest_float ? d : 0.0f, ptx::rcp_rn(d)};
     }
 
     // x is a value of Source.

@@ -48,6 +48,14 @@ FTJ_DEVICE void keep(uint32_t&) {}
 FTJ_DEVICE float add_rn(float a, float b) { return a + b; }
 FTJ_DEVICE float mul_rn(float a, float b) { return a * b; }
 FTJ_DEVICE float div_rn(float a, float b) { return a / b; }
+FTJ_DEVICE float rcp_rn(float v) { return 1.0f / v; }
+// Rounded towards 0; the product is exact in double.
+FTJ_DEVICE float mul_rz(float a, float b) {
+    const double product = static_cast<double>(a) * b;
+    const float nearest = static_cast<float>(product);
+    const bool is_above = nearest < 0 ? nearest < product : nearest > product;
+    return is_above ? bits_float(float_bits(nearest) - 1) : nearest;
+}
 FTJ_DEVICE float fma_rn(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 
 // A NaN loses against a number; +0 is above -0.

@@ -143,6 +143,9 @@ FTJ_DEVICE void keep(uint32_t& v) { asm("mov.b32 %0, %0;" : "+r"(v)); }
 FTJ_DEVICE float add_rn(float a, float b) { return __fadd_rn(a, b); }
 FTJ_DEVICE float mul_rn(float a, float b) { return __fmul_rn(a, b); }
 FTJ_DEVICE float div_rn(float a, float b) { return __fdiv_rn(a, b); }
+FTJ_DEVICE float rcp_rn(float v) { return __frcp_rn(v); }
+// mul.rz: rounded towards 0.
+FTJ_DEVICE float mul_rz(float a, float b) { return __fmul_rz(a, b); }
 FTJ_DEVICE float fma_rn(float a, float b, float c) { return __fmaf_rn(a, b, c); }
 // max.f32 and min.f32: a NaN loses against a number.
 FTJ_DEVICE float max_f32(float a, float b) { return fmaxf(a, b); }
