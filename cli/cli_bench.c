@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "bench/bench_commit.h"
+
 static const char help[] =
     "use: ftjit bench [decode] [store] [OPTIONS]\n"
     "     ftjit bench launch|start [--device D] [--kv-dtype F] [--json]\n"
@@ -34,7 +36,7 @@ static const char help[] =
     "                   instead of the workload's\n"
     "  --quick          the first workload only, in fp8+nvfp4 unless --kv-dtype is given\n"
     "  --out FILE       write the JSON document there as well\n"
-    "  --commit ID      what the document says was measured (default: unknown)\n"
+    "  --commit ID      what the document says was measured (default: the one built)\n"
     "  --seed N         other inputs\n"
     "  --list           print the workloads\n"
     "\n"
@@ -258,7 +260,7 @@ static int run(struct cli_bench_options *options, int argc, char **argv)
 
 int cli_bench(int argc, char **argv)
 {
-    struct cli_bench_options options = {.orders = {true}, .seed = 1, .commit = "unknown"};
+    struct cli_bench_options options = {.orders = {true}, .seed = 1, .commit = BENCH_COMMIT};
     int option;
     while ((option = getopt_long(argc, argv, ":hv", long_options, NULL)) != -1) {
         if (option == 'h') {
