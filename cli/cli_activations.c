@@ -4,12 +4,11 @@
 #include "tests/check/activations.h"
 
 static const char title[] =
-    "What a format costs is exact attention over the decoded cache against exact attention over "
-    "the\n"
-    "data as it is; kernel rms is the device's output against the former, all of it the kernel's.\n"
+    "What a format costs: exact attention over the decoded cache, against exact attention over\n"
+    "the data as it is. kernel rms: the device's output against the former, all the kernel's own.\n"
     "\n"
-    "layer  K + V        bytes/token     O rms     O max   LSE max     K rms     V rms  kernel "
-    "rms\n";
+    "layer  K + V        bytes/token     O rms     O max   LSE max     K rms     V rms"
+    "  kernel rms\n";
 
 static const char *outcome_name(enum activations_outcome outcome)
 {
