@@ -40,6 +40,18 @@ void acceptance_compare(struct check_row *row, const struct attention_case *c,
 typedef float (*acceptance_value)(uint32_t request, uint32_t kv_head, uint32_t j);
 void acceptance_fill_mean(struct attention_case *c, acceptance_value value);
 
+/* One kv head, one query head, one request: what most cases are made of. */
+struct attention_shape acceptance_small_shape(ftj_kv_format format, uint32_t length);
+
+/* acceptance_fill_mean(), then acceptance_expect(). */
+void acceptance_expect_mean(struct check_row *row, const struct attention_shape *shape,
+                            acceptance_value value, const double *o, const double *lse);
+
+/* Two keys; q, k0 and k1 are given by their first two elements, v0 and v1 are constant. */
+void acceptance_expect_pair(struct check_row *row, const struct attention_shape *shape,
+                            const float q[2], const float k[2][2], const float v[2], double o,
+                            double lse, double lse_tolerance);
+
 /* All elements of a row of 512 at most. */
 void acceptance_constant_row(float value, float *row);
 

@@ -8,34 +8,6 @@
 
 static const ftj_kv_format formats[3] = {FTJ_KV_16BIT, FTJ_KV_FP8, FTJ_KV_NVFP4};
 
-/* One kv head, one query head, one request: what most cases are made of. */
-static struct attention_shape small_shape(ftj_kv_format format, uint32_t length)
-{
-    return (struct attention_shape){
-        .k_format = format,
-        .v_format = format,
-        .dtype = FTJ_DTYPE_BF16,
-        .head_dim = 64,
-        .num_kv_heads = 1,
-        .group = 1,
-        .page_size = 16,
-        .batch = 1,
-        .lengths = {length},
-    };
-}
-
-/* The mean of value() over each request's keys; `o` and `lse` are [batch][num_q_heads]. */
-static void expect_mean(struct check_row *row, const struct attention_shape *shape,
-                        acceptance_value value, const double *o, const double *lse)
-{
-    struct attention_case c = {0};
-    if (attention_case_init(&c, row, shape)) {
-        acceptance_fill_mean(&c, value);
-        acceptance_expect(row, &c, o, lse, 1e-3);
-    }
-    attention_case_finish(&c);
-}
-
 static float value_j(uint32_t request, uint32_t kv_head, uint32_t j)
 {
     (void)request;
@@ -50,12 +22,12 @@ void acceptance_o07_stale_nan_after_the_end(struct check_row *row)
     const double o = 9, lse = 2.944439;
     for (int f = 0; f < 3; f++) {
         for (int b = 0; b < 2; b++) {
-            struct attention_shape shape = small_shape(formats[f], 19);
+            struct attention_shape shape = acceptance_small_shape(formats[f], 19);
             shape.max_blocks = blocks[b];
             shape.pages = pages;
             shape.pages_width = 2;
             shape.num_pages = 4;
-            expect_mean(row, &shape, value_j, &o, &lse);
+            acceptance_expect_mean(row, &shape, value_j, &o, &lse);
         }
     }
 }
@@ -77,14 +49,14 @@ void acceptance_o08_request_with_no_keys(struct check_row *row)
     }
     for (int f = 0; f < 3; f++) {
         for (int b = 0; b < 2; b++) {
-            struct attention_shape shape = small_shape(formats[f], 3);
+            struct attention_shape shape = acceptance_small_shape(formats[f], 3);
             shape.head_dim = 128;
             shape.num_kv_heads = 2;
             shape.group = 4;
             shape.max_blocks = blocks[b];
             shape.batch = 3;
             shape.lengths[2] = 5;
-            expect_mean(row, &shape, value_j_plus_1, o, lse);
+            acceptance_expect_mean(row, &shape, value_j_plus_1, o, lse);
         }
     }
 }
@@ -154,39 +126,16 @@ void acceptance_o09_every_split_count(struct check_row *row)
         lse[i] = i < 8 ? 6.931472 : 1.609438;
     }
     for (int b = 0; b < 6; b++) {
-        struct attention_shape shape = small_shape(FTJ_KV_16BIT, 1024);
+        struct attention_shape shape = acceptance_small_shape(FTJ_KV_16BIT, 1024);
         shape.num_kv_heads = 4;
         shape.page_size = 256;
         shape.max_blocks = blocks[b];
         shape.batch = 3;
         shape.lengths[1] = 1024;
         shape.lengths[2] = 5;
-        expect_mean(row, &shape, value_o09, o, lse);
+        acceptance_expect_mean(row, &shape, value_o09, o, lse);
     }
     merge_empty_states(row);
-}
-
-/* Two keys; q, k0, k1 are given by their first two elements, v0 and v1 are constant. */
-static void expect_pair(struct check_row *row, const struct attention_shape *shape,
-                        const float q[2], const float k[2][2], const float v[2], double o,
-                        double lse, double lse_tolerance)
-{
-    struct attention_case c = {0};
-    float values[REF_MAX_HEAD_DIM] = {0};
-    if (attention_case_init(&c, row, shape)) {
-        memset(c.q, 0, c.q_bytes);
-        for (int d = 0; d < 2; d++)
-            c.q[d] = ref_bf16_narrow(q[d]);
-        for (uint32_t j = 0; j < 2; j++) {
-            acceptance_constant_row(0, values);
-            memcpy(values, k[j], sizeof(k[j]));
-            check_cache_encode(&c.cache, CHECK_K, attention_case_slot(&c, 0, j), 0, values);
-            acceptance_constant_row(v[j], values);
-            check_cache_encode(&c.cache, CHECK_V, attention_case_slot(&c, 0, j), 0, values);
-        }
-        acceptance_expect(row, &c, &o, &lse, lse_tolerance);
-    }
-    attention_case_finish(&c);
 }
 
 void acceptance_o10_lse_base_and_sign(struct check_row *row)
@@ -196,10 +145,10 @@ void acceptance_o10_lse_base_and_sign(struct check_row *row)
     static const float v[2] = {1, 3};
     for (int f = 0; f < 3; f++) {
         for (uint32_t blocks = 1; blocks <= 2; blocks++) {
-            struct attention_shape shape = small_shape(formats[f], 2);
+            struct attention_shape shape = acceptance_small_shape(formats[f], 2);
             shape.sm_scale = 1;
             shape.max_blocks = blocks;
-            expect_pair(row, &shape, q, k, v, 2.462117, 2.313262, 1e-3);
+            acceptance_expect_pair(row, &shape, q, k, v, 2.462117, 2.313262, 1e-3);
         }
     }
 }
@@ -225,7 +174,7 @@ static void expect_o12b(struct check_row *row)
     for (int f = 1; f < 3; f++) {
         float values[REF_MAX_HEAD_DIM];
         double decoded[REF_MAX_HEAD_DIM];
-        struct attention_shape shape = small_shape(formats[f], 1);
+        struct attention_shape shape = acceptance_small_shape(formats[f], 1);
         struct attention_case c = {0};
         shape.head_dim = 96;
         shape.num_kv_heads = 2;
@@ -257,17 +206,17 @@ void acceptance_o12_odd_geometry(struct check_row *row)
     }
     const double o_c = 6.2, lse_c = 7.377759;
     for (int f = 0; f < 3; f++) {
-        struct attention_shape a = small_shape(formats[f], 100);
+        struct attention_shape a = acceptance_small_shape(formats[f], 100);
         a.head_dim = 128;
         a.num_kv_heads = 4;
         a.group = 6;
-        expect_mean(row, &a, value_o12a, o, lse);
-        struct attention_shape c = small_shape(formats[f], 1600);
+        acceptance_expect_mean(row, &a, value_o12a, o, lse);
+        struct attention_shape c = acceptance_small_shape(formats[f], 1600);
         c.page_size = 784;
         c.pages = pages;
         c.pages_width = 3;
         c.num_pages = 3;
-        expect_mean(row, &c, value_o12c, &o_c, &lse_c);
+        acceptance_expect_mean(row, &c, value_o12c, &o_c, &lse_c);
     }
     expect_o12b(row);
 }
@@ -278,10 +227,10 @@ void acceptance_o13_scores_far_below_zero(struct check_row *row)
     static const float k[2][2] = {{-65536, 0}, {-65536, -1}};
     static const float v[2] = {1, 0};
     for (uint32_t blocks = 1; blocks <= 2; blocks++) {
-        struct attention_shape shape = small_shape(FTJ_KV_16BIT, 2);
+        struct attention_shape shape = acceptance_small_shape(FTJ_KV_16BIT, 2);
         shape.sm_scale = 1;
         shape.max_blocks = blocks;
-        expect_pair(row, &shape, q, k, v, 0.731059, -65535.686738, 0.02);
+        acceptance_expect_pair(row, &shape, q, k, v, 0.731059, -65535.686738, 0.02);
     }
 }
 
@@ -289,11 +238,11 @@ void acceptance_o15_window_counts_itself(struct check_row *row)
 {
     const double o = 7.5, lse = 1.386294;
     for (int f = 0; f < 3; f++) {
-        struct attention_shape shape = small_shape(formats[f], 10);
+        struct attention_shape shape = acceptance_small_shape(formats[f], 10);
         shape.window = 4;
-        expect_mean(row, &shape, value_j, &o, &lse);
+        acceptance_expect_mean(row, &shape, value_j, &o, &lse);
         shape.table = FTJ_TABLE_SLOTS;
-        expect_mean(row, &shape, value_j, &o, &lse);
+        acceptance_expect_mean(row, &shape, value_j, &o, &lse);
     }
 }
 
@@ -317,7 +266,7 @@ void acceptance_o20_other_lengths_in_place(struct check_row *row)
         {{0, 1}, {0, 0}, {-INFINITY, 0}},
         {{17, 1}, {24.0 / 17, 0}, {2.833213, 0}},
     };
-    struct attention_shape shape = small_shape(FTJ_KV_FP8, 4097);
+    struct attention_shape shape = acceptance_small_shape(FTJ_KV_FP8, 4097);
     struct attention_case c = {0};
     struct attention_device device = {0};
     shape.num_kv_heads = 2;
@@ -343,72 +292,4 @@ void acceptance_o20_other_lengths_in_place(struct check_row *row)
     }
     attention_device_finish(&device, row);
     attention_case_finish(&c);
-}
-
-void acceptance_t13_k_scale_once(struct check_row *row)
-{
-    static const float q[2] = {1, 0};
-    static const float k[2][2] = {{1, 0}, {2, 0}};
-    static const float v[2] = {0, 1};
-    for (int f = 0; f < 3; f++) {
-        struct attention_shape shape = small_shape(formats[f], 2);
-        shape.sm_scale = 1;
-        expect_pair(row, &shape, q, k, v, 0.731059, 2.313262, 1e-3);
-    }
-}
-
-void acceptance_t14_denominator_unscaled(struct check_row *row)
-{
-    const double o[3] = {34, 63.5, 0.5};
-    const double lse[3] = {4.204693, 2.079442, 0.693147};
-    for (int f = 0; f < 3; f++) {
-        struct attention_shape shape = small_shape(formats[f], 67);
-        expect_mean(row, &shape, value_j_plus_1, &o[0], &lse[0]);
-        shape.window = 8;
-        expect_mean(row, &shape, value_j_plus_1, &o[1], &lse[1]);
-        shape = small_shape(formats[f], 1);
-        shape.has_sinks = true; /* born 0 */
-        expect_mean(row, &shape, value_j_plus_1, &o[2], &lse[2]);
-    }
-}
-
-void acceptance_t21_unwritten_slots(struct check_row *row)
-{
-    const double o = 0, lse = 3.688879; /* ln 40 */
-    for (int f = 0; f < 3; f++) {
-        const struct attention_shape shape = small_shape(formats[f], 40);
-        struct attention_case c = {0};
-        if (attention_case_init(&c, row, &shape)) {
-            for (size_t i = 0; i < CHECK_CACHE_ARRAYS; i++) {
-                if (c.cache.images[i])
-                    memset(c.cache.images[i], 0, c.cache.image_bytes[i]);
-            }
-            for (uint32_t d = 0; d < shape.head_dim; d++)
-                c.q[d] = ref_bf16_narrow(3);
-            acceptance_expect(row, &c, &o, &lse, 1e-3);
-        }
-        attention_case_finish(&c);
-    }
-}
-
-void acceptance_t33_group_of_24(struct check_row *row)
-{
-    for (int f = 0; f < 3; f++) {
-        struct attention_shape shape = small_shape(formats[f], 77);
-        struct attention_case c = {0};
-        struct attention_device device = {0};
-        struct attention_result result = {0};
-        shape.num_kv_heads = 2;
-        shape.group = 24;
-        if (attention_case_init(&c, row, &shape)) {
-            attention_case_fill_random(&c, &row->random);
-            attention_case_solve(&c);
-            if (attention_device_init(&device, row, &c) &&
-                attention_decode(&device, row, &c, &result))
-                attention_check(&c, row, &result);
-        }
-        attention_result_finish(&result);
-        attention_device_finish(&device, row);
-        attention_case_finish(&c);
-    }
 }

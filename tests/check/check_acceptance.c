@@ -2,7 +2,7 @@
 /* The list of acceptance cases, and what they share. */
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
+#include <string.h>
 
 #include "tests/check/acceptance.h"
 
@@ -96,6 +96,54 @@ void acceptance_expect(struct check_row *row, const struct attention_case *c, co
         acceptance_compare(row, c, &result, o, lse, lse_tolerance);
     attention_result_finish(&result);
     attention_device_finish(&device, row);
+}
+
+struct attention_shape acceptance_small_shape(ftj_kv_format format, uint32_t length)
+{
+    return (struct attention_shape){
+        .k_format = format,
+        .v_format = format,
+        .dtype = FTJ_DTYPE_BF16,
+        .head_dim = 64,
+        .num_kv_heads = 1,
+        .group = 1,
+        .page_size = 16,
+        .batch = 1,
+        .lengths = {length},
+    };
+}
+
+void acceptance_expect_mean(struct check_row *row, const struct attention_shape *shape,
+                            acceptance_value value, const double *o, const double *lse)
+{
+    struct attention_case c = {0};
+    if (attention_case_init(&c, row, shape)) {
+        acceptance_fill_mean(&c, value);
+        acceptance_expect(row, &c, o, lse, 1e-3);
+    }
+    attention_case_finish(&c);
+}
+
+void acceptance_expect_pair(struct check_row *row, const struct attention_shape *shape,
+                            const float q[2], const float k[2][2], const float v[2], double o,
+                            double lse, double lse_tolerance)
+{
+    struct attention_case c = {0};
+    float values[REF_MAX_HEAD_DIM] = {0};
+    if (attention_case_init(&c, row, shape)) {
+        memset(c.q, 0, c.q_bytes);
+        for (int d = 0; d < 2; d++)
+            c.q[d] = ref_bf16_narrow(q[d]);
+        for (uint32_t j = 0; j < 2; j++) {
+            acceptance_constant_row(0, values);
+            memcpy(values, k[j], sizeof(k[j]));
+            check_cache_encode(&c.cache, CHECK_K, attention_case_slot(&c, 0, j), 0, values);
+            acceptance_constant_row(v[j], values);
+            check_cache_encode(&c.cache, CHECK_V, attention_case_slot(&c, 0, j), 0, values);
+        }
+        acceptance_expect(row, &c, &o, &lse, lse_tolerance);
+    }
+    attention_case_finish(&c);
 }
 
 static uint64_t num_rows(const struct check_options *options)

@@ -11,7 +11,14 @@
 #include "tests/check/check_vectors.h"
 
 /* Rows past the table of vectors. */
-enum { ROW_RAMP = CHECK_NUM_VECTORS, ROW_CONSTANT, ROW_E4M3_GRID, ROW_E2M1_TIES, NUM_ROWS };
+enum {
+    ROW_RAMP = CHECK_NUM_VECTORS,
+    ROW_CONSTANT,
+    ROW_E4M3_GRID,
+    ROW_E2M1_TIES,
+    ROW_NOT_FINITE,
+    NUM_ROWS
+};
 
 static uint64_t num_rows(const struct check_options *options)
 {
@@ -22,7 +29,8 @@ static uint64_t num_rows(const struct check_options *options)
 static void describe(struct check_row *row)
 {
     static const char *const names[] = {"ramp as fp8 and nvfp4", "constant rows, K a wide slice",
-                                        "all 254 finite E4M3 codes", "all E2M1 ties"};
+                                        "all 254 finite E4M3 codes", "all E2M1 ties",
+                                        "NaN and infinity in a row"};
     snprintf(row->shape, sizeof(row->shape), "%s",
              row->index < CHECK_NUM_VECTORS ? check_vectors[row->index].name
                                             : names[row->index - ROW_RAMP]);
@@ -301,6 +309,56 @@ static void run_ties(struct check_row *row)
     check_cache_finish(&got);
 }
 
+/* What docs/formats.md says of rows that no engine should store; their neighbours are unharmed. */
+static void set_not_finite(struct store_case *c, const void *data)
+{
+    (void)data;
+    for (uint32_t t = 0; t < c->shape.num_tokens; t++) {
+        float values[64];
+        for (int d = 0; d < 64; d++)
+            values[d] = (float)(d - 20) / 8;
+        if (t % 4 == 1)
+            values[3] = values[40] = NAN;
+        if (t % 4 == 2)
+            values[17] = t < 4 ? INFINITY : -INFINITY;
+        store_case_set(c, CHECK_K, t, 0, values);
+        store_case_set(c, CHECK_V, t, 0, values);
+    }
+}
+
+static void run_not_finite(struct check_row *row)
+{
+    static const int64_t slots[8] = {0, 3, 1, 7, 4, 2, 6, 5};
+    struct check_cache got;
+    struct ref_row stored;
+    const struct store_shape shape = {
+        .kv = {.k_format = FTJ_KV_FP8,
+               .v_format = FTJ_KV_NVFP4,
+               .num_kv_heads = 1,
+               .head_dim = 64,
+               .page_size = 8},
+        .dtype = FTJ_DTYPE_BF16,
+        .store_dtype = FTJ_DTYPE_FP32,
+        .num_pages = 1,
+        .num_tokens = 8,
+        .slots = slots,
+    };
+    if (store(row, &shape, set_not_finite, NULL, &got)) {
+        static const uint8_t largest = 0x7e;
+        static const uint8_t zero = 0;
+        check_cache_get(&got, CHECK_K, (uint64_t)slots[1], 0, &stored);
+        expect_bytes(row, "code of a NaN", &stored.codes[3], &largest, 1);
+        check_cache_get(&got, CHECK_K, (uint64_t)slots[2], 0, &stored);
+        expect_scale(row, stored.row_scale, 0x7f800000);
+        expect_bytes(row, "code of infinity", &stored.codes[17], &largest, 1);
+        expect_bytes(row, "code beside infinity", &stored.codes[63], &zero, 1);
+        check_cache_get(&got, CHECK_V, (uint64_t)slots[2], 0, &stored);
+        expect_scale(row, stored.row_scale, 0x7f800000);
+        expect_bytes(row, "code beside infinity", &stored.codes[31], &zero, 1);
+    }
+    check_cache_finish(&got);
+}
+
 static void run(struct check_row *row, void *prepared)
 {
     (void)prepared;
@@ -312,8 +370,10 @@ static void run(struct check_row *row, void *prepared)
         run_constant(row);
     else if (row->index == ROW_E4M3_GRID)
         run_grid(row);
-    else
+    else if (row->index == ROW_E2M1_TIES)
         run_ties(row);
+    else
+        run_not_finite(row);
 }
 
 static bool has_fp8(uint64_t index)
