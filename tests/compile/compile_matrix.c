@@ -117,14 +117,7 @@ static bool add_variants(struct matrix *matrix, const struct matrix_options *opt
     return true;
 }
 
-/* Two stages of the widest 16-bit rows do not fit the 64 KB of shared memory of sm_75. */
-static bool is_known_gap(const struct matrix_row *row, const struct ftj_device *device)
-{
-    return !strcmp(device->target, "sm_75") && row->head_dim == 512 &&
-           row->k_format == FTJ_KV_16BIT && row->v_format == FTJ_KV_16BIT;
-}
-
-/* Every target must serve every row, known gaps apart. */
+/* Every target must serve every row: whatever the card, whatever the format. */
 static bool add_row(struct matrix *matrix, const struct matrix_options *options,
                     const struct matrix_row *row, const struct ftj_device *device)
 {
@@ -139,10 +132,8 @@ static bool add_row(struct matrix *matrix, const struct matrix_options *options,
         struct ftj_problem problem = {0};
         struct ftj_config config = {0};
         ftj_problem_init(&problem, (enum ftj_kernel_op)op, &desc);
-        const bool is_gap = op == FTJ_KERNEL_DECODE && is_known_gap(row, device);
-        if (!ftj_variant_select(&problem, device, &config) != is_gap) {
-            fprintf(stderr, "%s: kernel %d on %s is %s\n", text, op, device->target,
-                    is_gap ? "served now: no gap any more" : "served by no variant");
+        if (!ftj_variant_select(&problem, device, &config)) {
+            fprintf(stderr, "%s: no variant serves kernel %d on %s\n", text, op, device->target);
             return false;
         }
         if (!add_variants(matrix, options, row, &problem, device))
