@@ -1,0 +1,35 @@
+// attn_decode_sm80 bf16 d96 k:fp8 v:fp8 page 16
+#include "ptx/ptx_cpu.cuh"
+#include "block/e4m3_hardware.cuh"
+#include "block/copy_async.cuh"
+#include "block/mma_sm80.cuh"
+#include "kernel/attn_decode.cuh"
+
+struct Config {
+    static constexpr int num_threads = 128;
+    static constexpr int min_blocks = 3;
+    static constexpr int smem_bytes = 45568;
+    static constexpr int head_dim = 96;
+    using Element = ftj::Bf16;
+    using KCodec = ftj::CodecFp8<ftj::E4m3Hardware>;
+    using VCodec = ftj::CodecFp8<ftj::E4m3Hardware>;
+    static constexpr int page_size = 16;
+    static constexpr int num_warps = 4;
+    static constexpr int num_stages = 3;
+    static constexpr int tile_tokens = 16;
+    static constexpr int n_tiles = 1;
+    static constexpr int k_code_chunk = 16;
+    static constexpr int v_code_chunk = 16;
+    static constexpr int k_block_chunk = 16;
+    static constexpr int v_block_chunk = 16;
+    static constexpr bool slots_contiguous = true;
+    static constexpr bool one_allocation = false;
+    static constexpr bool slot_table = false;
+    static constexpr bool has_softcap = false;
+};
+
+extern "C" __global__ __launch_bounds__(Config::num_threads, Config::min_blocks)
+void ftj_kernel(const __grid_constant__ ftj_decode_params params) {
+    ftj::AttnDecode<Config>::run(params);
+}
+FTJ_CPU_ENTRY(ftj_decode_params)

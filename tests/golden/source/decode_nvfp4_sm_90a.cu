@@ -1,0 +1,34 @@
+// attn_decode_sm80 bf16 d128 k:nvfp4 v:nvfp4 page 64
+#include "ptx/ptx_sm89.cuh"
+#include "block/e4m3_hardware.cuh"
+#include "block/copy_async.cuh"
+#include "block/mma_sm80.cuh"
+#include "kernel/attn_decode.cuh"
+
+struct Config {
+    static constexpr int num_threads = 128;
+    static constexpr int min_blocks = 3;
+    static constexpr int smem_bytes = 67584;
+    static constexpr int head_dim = 128;
+    using Element = ftj::Bf16;
+    using KCodec = ftj::CodecNvfp4<ftj::E4m3Hardware>;
+    using VCodec = ftj::CodecNvfp4<ftj::E4m3Hardware>;
+    static constexpr int page_size = 64;
+    static constexpr int num_warps = 4;
+    static constexpr int num_stages = 3;
+    static constexpr int tile_tokens = 32;
+    static constexpr int n_tiles = 1;
+    static constexpr int k_code_chunk = 16;
+    static constexpr int v_code_chunk = 16;
+    static constexpr int k_block_chunk = 8;
+    static constexpr int v_block_chunk = 8;
+    static constexpr bool slots_contiguous = true;
+    static constexpr bool one_allocation = true;
+    static constexpr bool slot_table = false;
+    static constexpr bool has_softcap = false;
+};
+
+extern "C" __global__ __launch_bounds__(Config::num_threads, Config::min_blocks)
+void ftj_kernel(const __grid_constant__ ftj_decode_params params) {
+    ftj::AttnDecode<Config>::run(params);
+}
