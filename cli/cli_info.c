@@ -4,7 +4,7 @@
 
 #include "cli/cli.h"
 #include "codegen/variant.h"
-#include "runtime/context.h"
+#include "runtime/context_state.h"
 
 static const char help[] =
     "use: ftjit info [OPTIONS]\n"

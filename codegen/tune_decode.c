@@ -8,9 +8,11 @@
 
 #define WARP_SIZE        32u
 #define REGISTER_BUDGET  256u /* n_tiles * head_dim: what O and Q may take of 255 registers */
+#define NARROW_REGISTERS 72u  /* O, Q and scores of a kernel that is to run sixteen warps */
+#define MAX_N_TILES      4u   /* past it the scores take too many registers */
 #define WIDE_HEAD        256u /* above it, Q is kept in shared memory */
-#define MAX_WARPS        8u
 #define MAX_STAGES       8u
+#define SMEM_RESERVED    1024u /* what the system keeps of an SM's memory for each block */
 
 static uint32_t divide_up(uint32_t a, uint32_t b)
 {
@@ -21,7 +23,8 @@ static uint32_t divide_up(uint32_t a, uint32_t b)
  * equal units. */
 static uint32_t n_tiles(const struct ftj_problem *problem)
 {
-    const uint32_t most = problem->head_dim > REGISTER_BUDGET ? 1 : REGISTER_BUDGET / problem->head_dim;
+    const uint32_t by_registers = REGISTER_BUDGET / problem->head_dim;
+    const uint32_t most = by_registers > MAX_N_TILES ? MAX_N_TILES : by_registers + !by_registers;
     const uint32_t all = divide_up(problem->group, 8);
     return divide_up(all, divide_up(all, most));
 }
@@ -50,7 +53,7 @@ static uint32_t fixed_bytes(const struct ftj_problem *problem, const struct ftj_
     return slots * slot + query;
 }
 
-/* Fill the memory with as many stages as there is use for; false when not even `least` fit. */
+/* Fill a block's memory with as many stages as there is use for; false when not even `least` fit. */
 static bool fill_stages(const struct ftj_problem *problem, uint32_t budget, uint32_t least,
                         struct ftj_config *config)
 {
@@ -68,24 +71,35 @@ static bool fill_stages(const struct ftj_problem *problem, uint32_t budget, uint
     return true;
 }
 
-/* Most warps first, then the wider tile if at least three of its stages fit; a memory too small for
- * that (sm_75, wide heads) gets fewer warps, at last one with one stage. */
+/* Several blocks of four warps to an SM, so that one computes while another merges. Tiles of 32 tokens
+ * keep two chains of products under way: worth more than a third stage, but not more than half of
+ * the warps. Four and three blocks ask for O and Q to leave registers for sixteen and twelve warps.
+ * The last resort (wide heads in the memory of sm_75) is one warp with one stage. */
 bool ftj_tune_decode(const struct ftj_problem *problem, const struct ftj_device *device,
                      struct ftj_config *config)
 {
-    const uint32_t budget = device->smem_bytes;
+    static const struct {
+        uint32_t blocks;
+        uint32_t warps;
+        uint32_t tile_tokens;
+        uint32_t least_stages;
+    } shapes[] = {{4, 4, 32, 2}, {3, 4, 32, 2}, {2, 4, 32, 3}, {2, 4, 16, 3}, {1, 8, 32, 2},
+                  {1, 8, 16, 3}, {2, 4, 16, 2}, {1, 8, 16, 2}, {1, 4, 16, 3}, {1, 4, 16, 2},
+                  {1, 2, 16, 3}, {1, 2, 16, 2}, {1, 1, 16, 2}, {1, 1, 16, 1}};
     config->n_tiles = n_tiles(problem);
-    config->min_blocks = 1;
-    for (config->num_warps = MAX_WARPS; config->num_warps; config->num_warps /= 2) {
-        config->tile_tokens = 32;
-        if (fill_stages(problem, budget, 3, config))
-            return true;
-        config->tile_tokens = 16;
-        if (fill_stages(problem, budget, 2, config))
+    const bool narrow = config->n_tiles * (3 * problem->head_dim / 8 + 20) <= NARROW_REGISTERS;
+    for (size_t i = 0; i < sizeof(shapes) / sizeof(*shapes); i++) {
+        if (shapes[i].blocks > 2 && !narrow)
+            continue;
+        const uint32_t share = device->smem_per_sm_bytes / shapes[i].blocks - SMEM_RESERVED;
+        config->min_blocks = shapes[i].blocks;
+        config->num_warps = shapes[i].warps;
+        config->tile_tokens = shapes[i].tile_tokens;
+        if (fill_stages(problem, share < device->smem_bytes ? share : device->smem_bytes,
+                        shapes[i].least_stages, config))
             return true;
     }
-    config->num_warps = 1;
-    return fill_stages(problem, budget, 1, config);
+    return false;
 }
 
 static const char *element(ftj_dtype dtype)
@@ -119,6 +133,20 @@ static uint32_t chunk(const ftj_kv_array *array)
     return (uint32_t)(bits & (~bits + 1));
 }
 
+/* All arrays step alike from page to page and from head to head: one address serves them all. */
+static bool has_one_stride(const ftj_kv_layout *kv)
+{
+    const ftj_kv_array *first = &kv->k.codes;
+    const ftj_kv_array *others[] = {&kv->k.row_scales, &kv->k.block_scales, &kv->v.codes,
+                                    &kv->v.row_scales, &kv->v.block_scales};
+    for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++) {
+        if (others[i]->row_bytes && (others[i]->page_stride_bytes != first->page_stride_bytes ||
+                                     others[i]->head_stride_bytes != first->head_stride_bytes))
+            return false;
+    }
+    return true;
+}
+
 void ftj_write_decode(struct ftj_text *text, const struct ftj_problem *problem,
                       const struct ftj_config *config, const struct ftj_device *device)
 {
@@ -148,6 +176,7 @@ void ftj_write_decode(struct ftj_text *text, const struct ftj_problem *problem,
         bool value;
     } flags[] = {
         {"slots_contiguous", problem->slots_contiguous},
+        {"one_allocation", kv->shape.order == FTJ_KV_PACKED && has_one_stride(kv)},
         {"slot_table", problem->table == FTJ_TABLE_SLOTS},
         {"has_softcap", problem->has_softcap},
     };

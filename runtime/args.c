@@ -59,25 +59,7 @@ static uint32_t row_alignment(const ftj_kv_array *array)
     return alignment;
 }
 
-static ftj_status set_array(const struct ftj_attention *attn, const char *name, const void *pointer,
-                            const ftj_kv_array *array, ftj_array_params *params)
-{
-    if (!array->row_bytes)
-        return FTJ_OK;
-    const void *packed = pointer;
-    const ftj_status status = check(attn, name, packed, row_alignment(array));
-    if (status)
-        return status;
-    *params = (ftj_array_params){
-        .base = address(pointer) + array->offset_bytes,
-        .page_stride = array->page_stride_bytes,
-        .head_stride = array->head_stride_bytes,
-        .slot_stride = array->slot_stride_bytes,
-    };
-    return FTJ_OK;
-}
-
-static void set_packed_array(const void *base, const ftj_kv_array *array, ftj_array_params *params)
+static void set_array(const void *base, const ftj_kv_array *array, ftj_array_params *params)
 {
     if (!array->row_bytes)
         return;
@@ -93,16 +75,13 @@ static ftj_status set_packed(const struct ftj_attention *attn, const ftj_kv_cach
                              ftj_cache_params *params)
 {
     const ftj_kv_layout *kv = &attn->desc.kv;
-    const ftj_status status = check(attn, "cache.packed", cache->packed, VECTOR_BYTES);
-    if (status)
-        return status;
-    set_packed_array(cache->packed, &kv->k.codes, &params->k.codes);
-    set_packed_array(cache->packed, &kv->k.row_scales, &params->k.row_scales);
-    set_packed_array(cache->packed, &kv->k.block_scales, &params->k.block_scales);
-    set_packed_array(cache->packed, &kv->v.codes, &params->v.codes);
-    set_packed_array(cache->packed, &kv->v.row_scales, &params->v.row_scales);
-    set_packed_array(cache->packed, &kv->v.block_scales, &params->v.block_scales);
-    return FTJ_OK;
+    set_array(cache->packed, &kv->k.codes, &params->k.codes);
+    set_array(cache->packed, &kv->k.row_scales, &params->k.row_scales);
+    set_array(cache->packed, &kv->k.block_scales, &params->k.block_scales);
+    set_array(cache->packed, &kv->v.codes, &params->v.codes);
+    set_array(cache->packed, &kv->v.row_scales, &params->v.row_scales);
+    set_array(cache->packed, &kv->v.block_scales, &params->v.block_scales);
+    return check(attn, "cache.packed", cache->packed, VECTOR_BYTES);
 }
 
 static ftj_status set_arrays(const struct ftj_attention *attn, const ftj_kv_cache *cache,
@@ -125,10 +104,13 @@ static ftj_status set_arrays(const struct ftj_attention *attn, const ftj_kv_cach
          &params->v.block_scales},
     };
     for (size_t i = 0; i < sizeof(arrays) / sizeof(*arrays); i++) {
-        const ftj_status status = set_array(attn, arrays[i].name, arrays[i].pointer,
-                                            arrays[i].array, arrays[i].params);
+        if (!arrays[i].array->row_bytes)
+            continue;
+        const ftj_status status = check(attn, arrays[i].name, arrays[i].pointer,
+                                        row_alignment(arrays[i].array));
         if (status)
             return status;
+        set_array(arrays[i].pointer, arrays[i].array, arrays[i].params);
     }
     return FTJ_OK;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Life of a context. */
-#include "runtime/context.h"
+#include "runtime/context_state.h"
 
 #include <stdio.h>
 #include <stdlib.h>

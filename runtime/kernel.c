@@ -2,7 +2,7 @@
 /*
  * The pipeline, as one short function: ftj_kernel_get().
  *
- *   problem -> variant, config -> source -> key -> memory -> disk -> compiler -> module
+ *   problem -> variant, config -> source -> key -> memory? disk? (miss: compiler) -> module
  */
 #include "runtime/kernel.h"
 
@@ -88,8 +88,6 @@ ftj_status ftj_kernel_describe(const struct ftj_problem *problem, const struct f
     return status;
 }
 
-/* Compile, and save for the next process. A cache that cannot be written costs time, never
- * correctness: the store has said so. */
 static ftj_status compile(struct lookup *lookup, struct ftj_entry *entry)
 {
     struct ftj_context *ctx = lookup->ctx;
@@ -112,49 +110,49 @@ static ftj_status compile(struct lookup *lookup, struct ftj_entry *entry)
     ftj_say(&ctx->log, FTJ_LOG_INFO, "compiled %s for %s in %u ms: not in the cache (%s)",
             lookup->source.template_id, lookup->source.target, binary.compile_us / 1000,
             lookup->key.hex);
-
     *entry = (struct ftj_entry){.code = binary.code,
                                 .log = binary.log,
                                 .facts = {.registers = binary.registers,
                                           .smem_bytes = binary.smem_bytes,
                                           .spill_bytes = binary.spill_bytes,
                                           .compile_us = binary.compile_us}};
-    if (ftj_store_put(ctx->store, &lookup->key, entry))
-        atomic_fetch_add(&ctx->stats.dropped_writes, 1);
     return FTJ_OK;
 }
 
-/* Machine code: from disk when it is there and sound, else compiled. */
-static ftj_status fetch(struct lookup *lookup, struct ftj_entry *entry, bool *from_disk)
+/* Compile, load, and then save for the next process: what the driver refuses is never kept. A cache
+ * that cannot be written costs time, never correctness: the store has said so. */
+static ftj_status compile_and_load(struct lookup *lookup, struct ftj_module *module)
 {
     struct ftj_context *ctx = lookup->ctx;
-    const ftj_status status = ftj_store_get(ctx->store, &lookup->key, entry);
-    *from_disk = status == FTJ_OK;
-    if (status == FTJ_OK) {
-        atomic_fetch_add(&ctx->stats.disk_hits, 1);
-        return FTJ_OK;
-    }
-    if (status == FTJ_E_DAMAGED)
-        atomic_fetch_add(&ctx->stats.damaged_entries, 1);
-    return compile(lookup, entry);
-}
-
-/* Code -> function. An entry from disk that the driver refuses is dropped and built once more. */
-static ftj_status load(struct lookup *lookup, struct ftj_entry *entry, bool from_disk,
-                       struct ftj_module *module)
-{
-    struct ftj_backend *backend = &lookup->ctx->backend;
-    ftj_status status = backend->ops->module_load(backend, &entry->code, &lookup->config, module);
-    if (status != FTJ_E_DAMAGED || !from_disk)
-        return status;
-
-    ftj_store_drop(lookup->ctx->store, &lookup->key);
-    atomic_fetch_add(&lookup->ctx->stats.damaged_entries, 1);
-    ftj_entry_finish(entry);
-    status = compile(lookup, entry);
+    struct ftj_entry entry = {0};
+    ftj_status status = compile(lookup, &entry);
     if (status)
         return status;
-    return backend->ops->module_load(backend, &entry->code, &lookup->config, module);
+    status = ctx->backend.ops->module_load(&ctx->backend, &entry.code, &lookup->config, module);
+    if (status == FTJ_OK && ftj_store_put(ctx->store, &lookup->key, &entry))
+        atomic_fetch_add(&ctx->stats.dropped_writes, 1);
+    ftj_entry_finish(&entry);
+    return status;
+}
+
+/* Load from disk. FTJ_E_NOT_FOUND and FTJ_E_DAMAGED: it has to be compiled; an entry that the driver
+ * refuses is dropped first. */
+static ftj_status load_from_disk(struct lookup *lookup, struct ftj_module *module)
+{
+    struct ftj_context *ctx = lookup->ctx;
+    struct ftj_entry entry = {0};
+    ftj_status status = ftj_store_get(ctx->store, &lookup->key, &entry);
+    if (status == FTJ_OK) {
+        status = ctx->backend.ops->module_load(&ctx->backend, &entry.code, &lookup->config, module);
+        if (status == FTJ_E_DAMAGED)
+            ftj_store_drop(ctx->store, &lookup->key);
+    }
+    ftj_entry_finish(&entry);
+    if (status == FTJ_OK)
+        atomic_fetch_add(&ctx->stats.disk_hits, 1);
+    if (status == FTJ_E_DAMAGED)
+        atomic_fetch_add(&ctx->stats.damaged_entries, 1);
+    return status;
 }
 
 /* Called by the memo when it has no such kernel. */
@@ -168,12 +166,9 @@ static ftj_status build(void *data, void **value)
     kernel->variant = lookup->variant;
     kernel->config = lookup->config;
 
-    struct ftj_entry entry = {0};
-    bool from_disk = false;
-    ftj_status status = fetch(lookup, &entry, &from_disk);
-    if (status == FTJ_OK)
-        status = load(lookup, &entry, from_disk, &kernel->module);
-    ftj_entry_finish(&entry);
+    ftj_status status = load_from_disk(lookup, &kernel->module);
+    if (status == FTJ_E_NOT_FOUND || status == FTJ_E_DAMAGED)
+        status = compile_and_load(lookup, &kernel->module);
     if (status) {
         free(kernel);
         return status;

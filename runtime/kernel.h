@@ -5,7 +5,7 @@
 
 #include "cache/key.h"
 #include "codegen/source.h"
-#include "runtime/context.h"
+#include "runtime/context_state.h"
 
 struct ftj_kernel {
     const struct ftj_variant *variant;

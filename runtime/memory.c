@@ -2,7 +2,7 @@
 /* Device memory and streams of programs without an allocator of their own. */
 #include "ftjit/memory.h"
 
-#include "runtime/context.h"
+#include "runtime/context_state.h"
 
 ftj_status ftj_memory_alloc(ftj_context *ctx, size_t bytes, void **out)
 {

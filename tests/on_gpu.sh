@@ -14,6 +14,7 @@ part=${1:-all}
 build=$PWD/${FTJIT_BUILD:-build-gpu}
 out=${OUT:-$build/round}
 work=$build/work
+device=${FTJIT_ROUND_DEVICE:-cuda} # cpu: a dry run of this script
 processes=$(nproc)
 [ "$processes" -le 16 ] || processes=16
 deadline=$(($(date +%s) + 530))
@@ -39,7 +40,7 @@ limited() {
 ftjit() {
     seconds=$1
     shift
-    limited "$seconds" "$build/cli/ftjit" "$@"
+    limited "$seconds" "$build/cli/ftjit" "$@" --device "$device"
 }
 
 # suite NAME PASSED FAILED SKIPPED STARTED: remember a result for the record.
@@ -99,7 +100,7 @@ sanitize() {
     for tool in $tools; do
         (
             limited 110 compute-sanitizer --tool "$tool" --error-exitcode 99 --print-limit 20 \
-                "$build/cli/ftjit" verify --quick --shard 0/16 >"$work/$tool.txt" 2>&1
+                "$build/cli/ftjit" verify --quick --shard 0/40 >"$work/$tool.txt" 2>&1
             echo $? >"$work/$tool.rc"
         ) &
     done

@@ -175,7 +175,8 @@ private:
                                                     const Run& run, uint32_t begin, uint32_t slot) {
         const uint64_t last = work.begin + begin + run.tiles - 1;
         auto* segment = pointer<uint32_t>(p.segments) +
-                        2 * (uint64_t(run.request) * (p.num_kv_heads * p.head_blocks) + run.unit);
+                        2 * ((uint64_t(run.request) * p.num_kv_heads + run.head) * p.head_blocks +
+                             run.head_block);
         segment[0] = slot;
         segment[1] = work.owner(last) - ptx::block_index() + 1;
     }
@@ -183,9 +184,9 @@ private:
     template <class Run>
     static __device__ __forceinline__ void write_outputs(const ftj_decode_params& p, const Run& run,
                                                          const float* rows) {
-        const uint32_t first = run.unit % p.head_blocks * num_rows;
+        const uint32_t first = run.head_block * num_rows;
         const uint32_t heads = min_of(p.group - first, uint32_t(num_rows));
-        const uint32_t q_head = run.unit / p.head_blocks * p.group + first;
+        const uint32_t q_head = run.head * p.group + first;
         const float* state = rows + num_rows * row_pitch;
         for (uint32_t i = ptx::thread_index(); i < heads * head_dim; i += Config::num_threads) {
             const uint32_t row = i / head_dim, dim = i % head_dim;

@@ -24,10 +24,21 @@ struct MmaBf16 {
         return ptx::fma_rn(ptx::bits_float(a & 0xffff0000u), ptx::bits_float(b & 0xffff0000u), sum);
     }
 
+    struct Sum {
+        float v[4];
+    };
+
     static __device__ __forceinline__ void product(float* c, uint32_t a0, uint32_t a1, uint32_t a2,
                                                    uint32_t a3, uint32_t b0, uint32_t b1) {
+        const Sum sum = add_product({{c[0], c[1], c[2], c[3]}}, a0, a1, a2, a3, b0, b1);
+        c[0] = sum.v[0], c[1] = sum.v[1], c[2] = sum.v[2], c[3] = sum.v[3];
+    }
+
+    // Not inlined: a wide head has a hundred of them, and ptxas half a minute of work.
+    static __device__ __noinline__ Sum add_product(Sum c, uint32_t a0, uint32_t a1, uint32_t a2,
+                                                   uint32_t a3, uint32_t b0, uint32_t b1) {
         const uint32_t lane = ptx::thread_index() % warp_size;
-        const uint32_t row = lane / 4 * 4;   // first lane of row g in A
+        const uint32_t row = lane / 4 * 4;     // first lane of row g in A
         const uint32_t column = lane % 4 * 8;  // first lane of column 2c in B
         #pragma unroll
         for (uint32_t k = 0; k < 4; k++) {
@@ -39,11 +50,13 @@ struct MmaBf16 {
             for (uint32_t n = 0; n < 2; n++) {
                 const uint32_t low_k = ptx::shfl(b0, column + 4 * n + k);
                 const uint32_t high_k = ptx::shfl(b1, column + 4 * n + k);
-                c[n] = dot(upper_high_k, high_k, dot(upper_low_k, low_k, c[n]));
-                c[2 + n] = dot(lower_high_k, high_k, dot(lower_low_k, low_k, c[2 + n]));
+                c.v[n] = dot(upper_high_k, high_k, dot(upper_low_k, low_k, c.v[n]));
+                c.v[2 + n] = dot(lower_high_k, high_k, dot(lower_low_k, low_k, c.v[2 + n]));
             }
         }
+        return c;
     }
+
     static __device__ __forceinline__ uint32_t pack(float low, float high) {
         return static_cast<uint32_t>(Bf16::narrow(low)) |
                static_cast<uint32_t>(Bf16::narrow(high)) << 16;

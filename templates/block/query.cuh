@@ -57,24 +57,33 @@ private:
         return shared + ((n * products + product) * warp_size + lane) * 8;
     }
 
-    // One head, column g of tile n; a null row is a column of zeros.
+    // One head, column g of tile n; a null row is a column of zeros. Of each piece a lane needs one
+    // run of dims, which it loads in vectors before it puts them in the codec's order.
     __device__ __forceinline__ void load_head(const ftj_decode_params& p, int n,
                                               const typename Element::Storage* row) {
-        const uint32_t lane = ptx::thread_index() % warp_size;
-        const uint32_t c = lane % 4;
-        float factor = 1.0f;
-        if constexpr (normalised)
-            factor = power_to_top(largest(row, c));
+        const uint32_t c = ptx::thread_index() % 4;
+        uint32_t pairs[head_dim / 8] = {};  // of this lane's dims, piece after piece
+        if (row) {
+            for_each_piece<head_dim, KCodec::widest_key(head_dim)>([&](auto piece) {
+                const auto* run = row + piece.at + piece.dims / 4 * c;
+                #pragma unroll
+                for (int i = 0; i < piece.dims / 8; i += 2) {
+                    const auto v = *reinterpret_cast<const ptx::Words2*>(run + 2 * i);
+                    pairs[piece.at / 8 + i] = v.w[0];
+                    pairs[piece.at / 8 + i + 1] = v.w[1];
+                }
+            });
+        }
+        const float factor = normalised ? power_to_top(largest(pairs)) : 1.0f;
         for_each_piece<head_dim, KCodec::widest_key(head_dim)>([&](auto piece) {
             #pragma unroll
             for (int j = 0; j < piece.dims / 16; j++) {
-                uint32_t b[2] = {0, 0};
+                uint32_t b[2];
                 #pragma unroll
-                for (int half = 0; half < 2; half++) {
-                    if (row)
-                        b[half] = pair(row + piece.at, KCodec::template key_dim<piece.dims>(j, c, 2 * half),
-                                       KCodec::template key_dim<piece.dims>(j, c, 2 * half + 1), factor);
-                }
+                for (int half = 0; half < 2; half++)
+                    b[half] = pair(pairs, piece.at / 4 + KCodec::template key_dim<piece.dims>(j, 0, 2 * half),
+                                   piece.at / 4 + KCodec::template key_dim<piece.dims>(j, 0, 2 * half + 1),
+                                   factor);
                 put(n, piece.at / 16 + j, b);
             }
         });
@@ -93,21 +102,27 @@ private:
         }
     }
 
-    static __device__ __forceinline__ uint32_t pair(const typename Element::Storage* row, int low,
+    // Values `low` and `high` of the lane's own as an operand.
+    static __device__ __forceinline__ uint32_t pair(const uint32_t (&pairs)[head_dim / 8], int low,
                                                     int high, float factor) {
         if constexpr (normalised)
-            return KCodec::Mma::pack(Element::widen(row[low]) * factor,
-                                     Element::widen(row[high]) * factor);
+            return KCodec::Mma::pack(value(pairs, low) * factor, value(pairs, high) * factor);
         else
-            return uint32_t(row[low]) | uint32_t(row[high]) << 16;
+            return bits(pairs, low) | bits(pairs, high) << 16;
+    }
+    static __device__ __forceinline__ uint32_t bits(const uint32_t (&pairs)[head_dim / 8], int i) {
+        return pairs[i / 2] >> (16 * (i % 2)) & 0xffffu;
+    }
+    static __device__ __forceinline__ float value(const uint32_t (&pairs)[head_dim / 8], int i) {
+        return Element::widen(static_cast<typename Element::Storage>(bits(pairs, i)));
     }
 
     // max|q| of the row, over the four lanes that share it.
-    static __device__ __forceinline__ float largest(const typename Element::Storage* row, uint32_t c) {
+    static __device__ __forceinline__ float largest(const uint32_t (&pairs)[head_dim / 8]) {
         float most = 0.0f;
-        #pragma unroll 8
+        #pragma unroll
         for (int i = 0; i < head_dim / 4; i++)
-            most = ptx::max_f32(most, row ? abs_of(Element::widen(row[c + 4 * i])) : 0.0f);
+            most = ptx::max_f32(most, abs_of(value(pairs, i)));
         most = ptx::max_f32(most, ptx::shfl_xor(most, 1));
         return ptx::max_f32(most, ptx::shfl_xor(most, 2));
     }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Dealing a decode's work on the device, from lengths that only the device knows.
 //
-// A tile is tile_tokens tokens, aligned, of one (request, unit of query heads). All tiles of all
-// segments (request, unit) in a row are cut into one contiguous, equal range per block; a block walks
+// A tile is tile_tokens tokens, aligned, of one (request, kv head, block of query heads). All tiles
+// of all such segments in a row are cut into one contiguous, equal range per block; a block walks
 // its range segment by segment. Nothing here depends on anything but lengths and grid, so a replayed
 // graph computes what an eager call would.
 #pragma once
@@ -37,9 +37,10 @@ FTJ_DEVICE Visible visible_keys(const ftj_requests_params& requests, uint32_t re
 template <uint32_t tile_tokens>
 struct Segment {
     uint32_t request;
-    uint32_t unit;   // kv head * head_blocks + block of its query heads
-    uint32_t tile;   // first tile of the run, counted from the segment's first
-    uint32_t tiles;  // of the whole segment
+    uint32_t head;        // kv head
+    uint32_t head_block;  // of its query heads
+    uint32_t tile;        // first tile of the run, counted from the segment's first
+    uint32_t tiles;       // of the whole segment
     Visible keys;
 
     __device__ __forceinline__ void enter(const ftj_requests_params& requests, uint32_t to) {
@@ -49,11 +50,15 @@ struct Segment {
     }
 
     // To the start of the next segment that has tiles. There must be one.
-    __device__ __forceinline__ void next(const ftj_requests_params& requests, uint32_t num_units) {
+    __device__ __forceinline__ void next(const ftj_requests_params& requests, uint32_t num_heads,
+                                         uint32_t head_blocks) {
         tile = 0;
-        if (++unit < num_units)
+        if (++head_block < head_blocks)
             return;
-        unit = 0;
+        head_block = 0;
+        if (++head < num_heads)
+            return;
+        head = 0;
         do
             enter(requests, request + 1);
         while (!tiles);
@@ -85,8 +90,9 @@ struct WorkRange {
 // whose run holds the block's first tile walks that run once more.
 template <uint32_t tile_tokens, uint32_t num_threads>
 static __device__ WorkRange<tile_tokens> deal_work(const ftj_requests_params& requests,
-                                                   uint32_t num_units, uint32_t min_tiles,
-                                                   uint64_t* sums) {
+                                                   uint32_t num_heads, uint32_t head_blocks,
+                                                   uint32_t min_tiles, uint64_t* sums) {
+    const uint32_t num_units = num_heads * head_blocks;
     const uint32_t thread = ptx::thread_index();
     const uint32_t run = (requests.batch + num_threads - 1) / num_threads;
     const uint32_t run_begin = min_of(thread * run, requests.batch);
@@ -130,8 +136,10 @@ static __device__ WorkRange<tile_tokens> deal_work(const ftj_requests_params& re
     }
     ptx::sync_block();
     range.first.enter(requests, found[0]);
-    range.first.unit = found[1] / range.first.tiles;
+    const uint32_t unit = found[1] / range.first.tiles;
     range.first.tile = found[1] % range.first.tiles;
+    range.first.head = unit / head_blocks;
+    range.first.head_block = unit % head_blocks;
     ptx::sync_block();  // the scratch is free again
     return range;
 }

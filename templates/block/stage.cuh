@@ -71,12 +71,13 @@ struct Stage {
                                                  Place place) {
         const bool whole = token >= keys.begin && token + tokens <= keys.end;
         if (spans && whole) {
-            fetch_span<k_code_row>(cache.k.codes, shared + k_codes, head, place);
-            fetch_span<v_code_row>(cache.v.codes, shared + v_codes, head, place);
-            fetch_span<k_block_row>(cache.k.block_scales, shared + k_blocks, head, place);
-            fetch_span<v_block_row>(cache.v.block_scales, shared + v_blocks, head, place);
-            fetch_span<k_scale_row>(cache.k.row_scales, shared + k_scales, head, place);
-            fetch_span<v_scale_row>(cache.v.row_scales, shared + v_scales, head, place);
+            const Corner corner(cache, head, place.page);
+            fetch_span<k_code_row>(corner.of(cache.k.codes), shared + k_codes, place);
+            fetch_span<v_code_row>(corner.of(cache.v.codes), shared + v_codes, place);
+            fetch_span<k_block_row>(corner.of(cache.k.block_scales), shared + k_blocks, place);
+            fetch_span<v_block_row>(corner.of(cache.v.block_scales), shared + v_blocks, place);
+            fetch_span<k_scale_row>(corner.of(cache.k.row_scales), shared + k_scales, place);
+            fetch_span<v_scale_row>(corner.of(cache.v.row_scales), shared + v_scales, place);
             return;
         }
         const Rows rows = {head, keys.begin - min_of(keys.begin, token), keys.end - token, place};
@@ -89,6 +90,27 @@ struct Stage {
     }
 
 private:
+    // Where an array holds slot 0 of one (page, head). In one allocation the arrays lie at fixed
+    // distances from each other, and the products with the strides are made once.
+    struct Corner {
+        uint64_t first_base;
+        uint64_t first;
+        uint32_t head;
+        uint32_t page;
+
+        __device__ __forceinline__ Corner(const ftj_cache_params& cache, uint32_t of_head,
+                                          uint32_t of_page)
+            : first_base(cache.k.codes.base), head(of_head), page(of_page) {
+            first = strided(cache.k.codes);
+        }
+        __device__ __forceinline__ uint64_t strided(const ftj_array_params& array) const {
+            return array.base + page * array.page_stride + head * array.head_stride;
+        }
+        __device__ __forceinline__ uint64_t of(const ftj_array_params& array) const {
+            return Config::one_allocation ? first + (array.base - first_base) : strided(array);
+        }
+    };
+
     // What the row-by-row copy needs to know of a tile: visible are rows first <= row < last.
     struct Rows {
         uint32_t head;
@@ -97,23 +119,14 @@ private:
         Place place;
     };
 
-    static __device__ __forceinline__ const unsigned char* row_address(const ftj_array_params& array,
-                                                                       uint32_t head, uint32_t page,
-                                                                       uint32_t offset) {
-        return pointer<const unsigned char>(array.base + page * array.page_stride +
-                                            head * array.head_stride + offset * array.slot_stride);
-    }
-
     template <int row_bytes>
-    static __device__ __forceinline__ void fetch_span(const ftj_array_params& array, uint32_t shared,
-                                                      uint32_t head, Place place) {
+    static __device__ __forceinline__ void fetch_span(uint64_t corner, uint32_t shared, Place place) {
         constexpr int span = tokens * row_bytes;
         static_assert(span % 16 == 0, "16 tokens or more of any array are whole vectors");
         if constexpr (row_bytes > 0) {
             const uint32_t lane_bytes = ptx::thread_index() % warp_size * 16;
             const unsigned char* global = pointer<const unsigned char>(
-                array.base + place.page * array.page_stride + head * array.head_stride +
-                place.offset * uint32_t(row_bytes) + lane_bytes);
+                corner + (place.offset * uint32_t(row_bytes) + lane_bytes));
             #pragma unroll
             for (int at = 0; at < span; at += warp_size * 16) {
                 if (at + int(warp_size) * 16 <= span || lane_bytes < uint32_t(span - at))
@@ -122,6 +135,7 @@ private:
         }
     }
 
+    // Rolled up: it serves the ends of requests, and caches whose rows lie apart.
     template <int row_bytes, int chunk>
     static __device__ __forceinline__ void fetch_rows(const ftj_array_params& array, uint32_t shared,
                                                       const Rows& rows) {
@@ -129,8 +143,10 @@ private:
             constexpr uint32_t chunks = row_bytes / chunk;
             constexpr uint32_t total = tokens * chunks;
             static_assert(row_bytes % chunk == 0, "a row is whole chunks");
+            constexpr int unroll = spans ? 1 : 4;
             const uint32_t lane = ptx::thread_index() % warp_size;
-            #pragma unroll 4
+            const uint64_t head = array.base + rows.head * array.head_stride;
+            #pragma unroll unroll
             for (uint32_t at = 0; at < total; at += warp_size) {
                 const uint32_t piece = min_of(at + lane, total - 1);
                 const uint32_t row = piece / chunks;
@@ -144,8 +160,9 @@ private:
                 if (row < rows.first || row >= rows.last)
                     clear<chunk>(to);
                 else
-                    move<chunk>(to, row_address(array, rows.head, page, offset) +
-                                        piece % chunks * chunk);
+                    move<chunk>(to, pointer<const unsigned char>(
+                                        head + page * array.page_stride +
+                                        offset * array.slot_stride + piece % chunks * chunk));
             }
         }
     }

@@ -76,9 +76,9 @@ struct AttnDecode {
 
     static __device__ void run(const ftj_decode_params& p) {
         unsigned char* smem = ptx::dynamic_shared();
-        const uint32_t num_units = p.num_kv_heads * p.head_blocks;
         const Work work = deal_work<tile_tokens, Config::num_threads>(
-            p.requests, num_units, num_warps, reinterpret_cast<uint64_t*>(smem + Smem::rows));
+            p.requests, p.num_kv_heads, p.head_blocks, num_warps,
+            reinterpret_cast<uint64_t*>(smem + Smem::rows));
         if (!work.count)
             return;
 
@@ -107,7 +107,7 @@ struct AttnDecode {
             finish_segment(p, work, segment, begin, end, state, smem + Smem::rows);
             begin = end;
             if (begin < work.count)
-                segment.next(p.requests, num_units);
+                segment.next(p.requests, p.num_kv_heads, p.head_blocks);
         }
     }
 
@@ -131,7 +131,7 @@ struct AttnDecode {
         if (cursor.index >= work.count)
             return;
         while (cursor.index >= cursor.run_end) {
-            cursor.segment.next(p.requests, p.num_kv_heads * p.head_blocks);
+            cursor.segment.next(p.requests, p.num_kv_heads, p.head_blocks);
             cursor.segment.tile = cursor.index - cursor.run_end;
             cursor.run_end += cursor.segment.tiles;
         }
@@ -144,8 +144,7 @@ struct AttnDecode {
                                                       Cursor& cursor, uint32_t shared) {
         if (cursor.index < work.count) {
             const auto& segment = cursor.segment;
-            const uint32_t head = p.head_blocks == 1 ? segment.unit : segment.unit / p.head_blocks;
-            Tile::fetch(p.cache, shared, head, segment.keys, segment.token(segment.tile),
+            Tile::fetch(p.cache, shared, segment.head, segment.keys, segment.token(segment.tile),
                         cursor.place);
             advance(p, work, cursor, num_warps);
         }
@@ -188,9 +187,9 @@ struct AttnDecode {
     static __device__ __forceinline__ void load_query(const ftj_decode_params& p,
                                                       const Segment<tile_tokens>& segment,
                                                       Query<Config>& query) {
-        const uint32_t head = segment.unit / p.head_blocks;
-        const uint32_t first = segment.unit % p.head_blocks * (8 * n_tiles);
-        query.load(p, segment.request, head, first, min_of(p.group - first, uint32_t(8 * n_tiles)));
+        const uint32_t first = segment.head_block * (8 * n_tiles);
+        query.load(p, segment.request, segment.head, first,
+                   min_of(p.group - first, uint32_t(8 * n_tiles)));
     }
 
     static __device__ __forceinline__ void finish_segment(const ftj_decode_params& p,
@@ -204,39 +203,48 @@ struct AttnDecode {
     }
 
     // ---- one tile ------------------------------------------------------------------------------
+    // In subtiles of 16 tokens, as the products want them; their scores are made first and share one
+    // look at the maximum, so that two chains of products are under way at a time.
+    static constexpr int subtiles = tile_tokens / 16;
+    using Scores = float[subtiles][n_tiles][4];     // log2 units; tokens tau(g), tau(g) + 8
+    using Weights = uint32_t[subtiles][n_tiles][2];
+    using VScales = float[subtiles][2];
+
     static __device__ __forceinline__ void attend(const ftj_decode_params& p,
                                                   const Query<Config>& query, State& state,
                                                   uint32_t shared, Visible keys, uint32_t token) {
         const bool whole = token >= keys.begin && token + tile_tokens <= keys.end;
         const uint32_t row = tau(ptx::thread_index() % warp_size / 4);
+        Scores scores;
+        VScales v_scales;
         #pragma unroll
-        for (uint32_t at = 0; at < tile_tokens; at += 16) {
-            float scores[n_tiles][4];  // log2 units; tokens tau(g), tau(g) + 8
-            score(query, shared, at, scores);
-            scale(p, query, shared + Tile::k_scales + 4 * (at + row), scores);
+        for (int i = 0; i < subtiles; i++) {
+            score(query, shared, 16 * i, scores[i]);
+            scale(p, query, shared + Tile::k_scales + 4 * (16 * i + row), scores[i]);
             if (!whole)
-                mask(keys, token + at + row, scores);
-            float v_scale[2] = {1.0f, 1.0f};
+                mask(keys, token + 16 * i + row, scores[i]);
+            v_scales[i][0] = v_scales[i][1] = 1.0f;
             if constexpr (VCodec::has_row_scale) {
-                v_scale[0] = ptx::ld_shared_f32(shared + Tile::v_scales + 4 * (at + row));
-                v_scale[1] = ptx::ld_shared_f32(shared + Tile::v_scales + 4 * (at + row + 8));
+                const uint32_t at = shared + Tile::v_scales + 4 * (16 * i + row);
+                v_scales[i][0] = ptx::ld_shared_f32(at);
+                v_scales[i][1] = ptx::ld_shared_f32(at + 4 * 8);
             }
-            uint32_t weights[n_tiles][2];
-            softmax(state, scores, v_scale, weights);
-            accumulate(state, shared, at, weights);
         }
+        Weights weights;
+        softmax(state, scores, v_scales, weights);
+        #pragma unroll
+        for (int i = 0; i < subtiles; i++)
+            accumulate(state, shared, 16 * i, weights[i]);
     }
 
-    // K q for 16 tokens.
+    // K q for 16 tokens, in two sums that do not wait for each other.
     static __device__ __forceinline__ void score(const Query<Config>& query, uint32_t shared,
                                                  uint32_t at, float (&scores)[n_tiles][4]) {
         const uint32_t lane = ptx::thread_index() % warp_size;
         const uint32_t row = at + tau(lane / 4);
         const uint32_t codes = shared + Tile::k_codes + row * Tile::k_code_row;
         const uint32_t blocks = shared + Tile::k_blocks + row * Tile::k_block_row;
-        #pragma unroll
-        for (int n = 0; n < n_tiles; n++)
-            scores[n][0] = scores[n][1] = scores[n][2] = scores[n][3] = 0;
+        float sums[2][n_tiles][4] = {};
         for_each_piece<head_dim, KCodec::widest_key(head_dim)>([&](auto piece) {
             uint32_t upper[piece.dims / 16][2], lower[piece.dims / 16][2];  // rows g and g + 8
             const uint32_t piece_codes = codes + KCodec::code_bytes(piece.at);
@@ -251,11 +259,17 @@ struct AttnDecode {
                 for (int n = 0; n < n_tiles; n++) {
                     uint32_t b[2];
                     query.operand(n, piece.at / 16 + j, b);
-                    KCodec::Mma::product(scores[n], upper[j][0], lower[j][0], upper[j][1],
+                    KCodec::Mma::product(sums[j % 2][n], upper[j][0], lower[j][0], upper[j][1],
                                          lower[j][1], b[0], b[1]);
                 }
             }
         });
+        #pragma unroll
+        for (int n = 0; n < n_tiles; n++) {
+            #pragma unroll
+            for (int i = 0; i < 4; i++)
+                scores[n][i] = sums[0][n][i] + sums[1][n][i];
+        }
     }
 
     // Products to scores in log2 units.
@@ -297,48 +311,54 @@ struct AttnDecode {
         }
     }
 
-    // Scores to weights: B operands of the product with V^T, [16 tokens][8 heads].
-    static __device__ __forceinline__ void softmax(State& state, const float (&scores)[n_tiles][4],
-                                                   const float (&v_scale)[2],
-                                                   uint32_t (&weights)[n_tiles][2]) {
-        float excess = scores[0][0] - state.max[0][0];
+    // Scores to weights: B operands of the product with V^T, [16 tokens][8 heads] each.
+    static __device__ __forceinline__ void softmax(State& state, const Scores& scores,
+                                                   const VScales& v_scales, Weights& weights) {
+        float excess = scores[0][0][0] - state.max[0][0];
+        float v_most = 0.0f;
         #pragma unroll
-        for (int n = 0; n < n_tiles; n++) {
+        for (int i = 0; i < subtiles; i++) {
+            v_most = ptx::max_f32(v_most, ptx::max_f32(v_scales[i][0], v_scales[i][1]));
             #pragma unroll
-            for (int i = 0; i < 4; i++)
-                excess = ptx::max_f32(excess, scores[n][i] - state.max[n][i % 2]);
+            for (int n = 0; n < n_tiles; n++) {
+                #pragma unroll
+                for (int e = 0; e < 4; e++)
+                    excess = ptx::max_f32(excess, scores[i][n][e] - state.max[n][e % 2]);
+            }
         }
         bool rebase = excess > max_slack;
         if constexpr (VCodec::has_row_scale)
-            rebase |= ptx::max_f32(v_scale[0], v_scale[1]) * state.v_norm > v_scale_top;
+            rebase |= v_most * state.v_norm > v_scale_top;
         if (ptx::any(rebase))
-            rebase_state(state, scores, v_scale);
+            rebase_state(state, scores, v_most);
 
-        float v_factor[2] = {1.0f, 1.0f};
-        if constexpr (VCodec::has_row_scale)
-            v_factor[0] = v_scale[0] * state.v_norm, v_factor[1] = v_scale[1] * state.v_norm;
         #pragma unroll
-        for (int n = 0; n < n_tiles; n++) {
-            float p[4];
+        for (int i = 0; i < subtiles; i++) {
+            const float v_norm = VCodec::has_row_scale ? state.v_norm : 1.0f;
+            const float v_factor[2] = {v_scales[i][0] * v_norm, v_scales[i][1] * v_norm};
             #pragma unroll
-            for (int i = 0; i < 4; i++) {
-                p[i] = ptx::ex2_approx(scores[n][i] - state.max[n][i % 2]);
-                state.sum[n][i % 2] += p[i];
+            for (int n = 0; n < n_tiles; n++) {
+                float p[4];
+                #pragma unroll
+                for (int e = 0; e < 4; e++) {
+                    p[e] = ptx::ex2_approx(scores[i][n][e] - state.max[n][e % 2]);
+                    state.sum[n][e % 2] += p[e];
+                }
+                // A score tile has its tokens in lanes g; the product wants its heads there.
+                weights[i][n][0] = ptx::movmatrix_trans(
+                    VCodec::Mma::pack(p[0] * v_factor[0], p[1] * v_factor[0]));
+                weights[i][n][1] = ptx::movmatrix_trans(
+                    VCodec::Mma::pack(p[2] * v_factor[1], p[3] * v_factor[1]));
             }
-            // A score tile has its tokens in lanes g; the product wants its heads there.
-            weights[n][0] = ptx::movmatrix_trans(
-                VCodec::Mma::pack(p[0] * v_factor[0], p[1] * v_factor[0]));
-            weights[n][1] = ptx::movmatrix_trans(
-                VCodec::Mma::pack(p[2] * v_factor[1], p[3] * v_factor[1]));
         }
     }
 
     // Raise the maxima to these scores' and bring V's row scales back under their bound.
-    static __device__ __forceinline__ void rebase_state(State& state, const float (&scores)[n_tiles][4],
-                                                        const float (&v_scale)[2]) {
+    static __device__ __forceinline__ void rebase_state(State& state, const Scores& scores,
+                                                        float v_most) {
         float v_ratio = 1.0f;
         if constexpr (VCodec::has_row_scale) {
-            float most = over_tokens(ptx::max_f32(v_scale[0], v_scale[1]));
+            const float most = over_tokens(v_most);
             if (most * state.v_norm > v_scale_top) {
                 constexpr uint32_t bias = 127;
                 const uint32_t exponent = ptx::float_bits(most) >> 23;
@@ -353,10 +373,13 @@ struct AttnDecode {
             float ratio[2];
             #pragma unroll
             for (int e = 0; e < 2; e++) {
-                const float most = over_tokens(ptx::max_f32(scores[n][e], scores[n][2 + e]));
-                const float raised = ptx::max_f32(most, state.max[n][e]);
-                ratio[e] = ptx::ex2_approx(state.max[n][e] - raised);
-                state.max[n][e] = raised;
+                float most = state.max[n][e];
+                #pragma unroll
+                for (int i = 0; i < subtiles; i++)
+                    most = ptx::max_f32(most, ptx::max_f32(scores[i][n][e], scores[i][n][2 + e]));
+                most = over_tokens(most);
+                ratio[e] = ptx::ex2_approx(state.max[n][e] - most);
+                state.max[n][e] = most;
                 state.sum[n][e] *= ratio[e];
                 ratio[e] *= v_ratio;
             }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What a context holds. */
-#ifndef FTJ_RUNTIME_CONTEXT_H
-#define FTJ_RUNTIME_CONTEXT_H
+#ifndef FTJ_RUNTIME_CONTEXT_STATE_H
+#define FTJ_RUNTIME_CONTEXT_STATE_H
 
 #include <stdatomic.h>
 
