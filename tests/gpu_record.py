@@ -12,6 +12,7 @@
 
 import json
 import os
+import re
 import sys
 import time
 
@@ -36,27 +37,31 @@ def read_text(path):
         return ''
 
 
+def shard(base):
+    """(passed, failed, skipped) and what to report of one shard. One that did not end as it should
+    counts as one failure more, beside the rows it had printed by then."""
+    text, code = read_text(base + '.txt'), read_text(base + '.rc').strip()
+    failures = re.findall(r'^FAILED .*(?:\n  .*)?', text, re.M)
+    last = re.search(r'^(\d+) passed, (\d+) failed, (\d+) skipped in', text, re.M)
+    if last and (code == '0' or failures):
+        return [int(count) for count in last.groups()], failures
+    failures.append(f'{os.path.basename(base)} ended with {code}:\n{read_text(base + ".err")[-1500:]}')
+    return [len(re.findall(f'^{word} ', text, re.M)) for word in ('passed', 'FAILED', 'skipped')], \
+        failures
+
+
 def shards(work, num, report_path):
-    """A shard that did not end as it should counts as one failure, whatever it printed before."""
-    totals, report = {'passed': 0, 'failed': 0, 'skipped': 0}, []
+    totals, report = [0, 0, 0], []
     for index in range(int(num)):
-        base = os.path.join(work, f'shard_{index}')
-        code = read_text(base + '.rc').strip()
-        try:
-            result = read_json(base + '.json')
-            counts = {key: int(result[key]) for key in totals}
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            result, counts = {}, {'passed': 0, 'failed': 1, 'skipped': 0}
-            report.append(f'shard {index} ended with {code} and no result ({error}):')
-            report.append(read_text(base + '.err')[-2000:])
-        if code != '0' and not counts['failed']:
-            counts['failed'] = 1
-            report.append(f'shard {index} ended with {code}')
-        report += [json.dumps(row) for row in result.get('failures', [])]
-        totals = {key: totals[key] + counts[key] for key in totals}
+        counts, failures = shard(os.path.join(work, f'shard_{index}'))
+        counts[1] = max(counts[1], len(failures))
+        totals = [total + count for total, count in zip(totals, counts)]
+        report += failures
+    passed, failed, skipped = totals
     with open(report_path, 'w', encoding='utf-8') as file:
-        file.write(json.dumps(totals) + '\n' + '\n'.join(report) + '\n')
-    print(totals['passed'], totals['failed'], totals['skipped'])
+        file.write(f'{passed} passed, {failed} failed, {skipped} skipped\n')
+        file.write('\n'.join(report) + '\n')
+    print(passed, failed, skipped)
     return 0
 
 

@@ -20,7 +20,13 @@ processes=$(nproc)
 deadline=$(($(date +%s) + 530))
 FTJIT_CACHE_DIR=$work/cache
 export FTJIT_CACHE_DIR
+record=tests/gpu_record.json
+results=bench/results
 mkdir -p "$out" "$work/cache"
+if [ "$device" = cpu ]; then
+    record=$work/gpu_record.json
+    results=$work/results
+fi
 : >"$work/suites"
 
 if [ ! -x "$build/cli/ftjit" ]; then
@@ -56,8 +62,8 @@ check() {
     i=0
     while [ "$i" -lt "$processes" ]; do
         (
-            ftjit 240 verify --json --shard "$i/$processes" \
-                >"$work/shard_$i.json" 2>"$work/shard_$i.err"
+            ftjit 240 verify --verbose --shard "$i/$processes" \
+                >"$work/shard_$i.txt" 2>"$work/shard_$i.err"
             echo $? >"$work/shard_$i.rc"
         ) &
         i=$((i + 1))
@@ -147,7 +153,7 @@ bench() {
     bench_step store 60 --commit "$commit" --out "$work/store.json"
     bench_step launch 30
     bench_step start 60
-    python3 tests/gpu_record.py results bench/results "$out" "$work/decode.json" \
+    python3 tests/gpu_record.py results "$results" "$out" "$work/decode.json" \
         "$work/store.json" || failed=$((failed + 1))
     suite bench "$passed" "$failed" 0 "$started"
 }
@@ -173,8 +179,8 @@ all) check && gpu_programs && sanitize && bench ;;
     ;;
 esac
 
-python3 tests/gpu_record.py record tests/gpu_record.json "$build/trees" "$work/info.json" \
+python3 tests/gpu_record.py record "$record" "$build/trees" "$work/info.json" \
     "$work/driver" "$work/suites"
 code=$?
-cp tests/gpu_record.json "$out/"
+cp "$record" "$out/"
 exit "$code"
