@@ -7,15 +7,15 @@
 
 struct Config {
     static constexpr int num_threads = 128;
-    static constexpr int min_blocks = 3;
-    static constexpr int smem_bytes = 67584;
+    static constexpr int min_blocks = 4;
+    static constexpr int smem_bytes = 48128;
     static constexpr int head_dim = 128;
     using Element = ftj::Bf16;
     using KCodec = ftj::CodecNvfp4<ftj::E4m3Hardware>;
     using VCodec = ftj::CodecNvfp4<ftj::E4m3Hardware>;
     static constexpr int page_size = 64;
     static constexpr int num_warps = 4;
-    static constexpr int num_stages = 3;
+    static constexpr int num_stages = 2;
     static constexpr int tile_tokens = 32;
     static constexpr int n_tiles = 1;
     static constexpr int k_code_chunk = 16;
