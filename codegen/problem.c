@@ -49,8 +49,7 @@ static ftj_status check_array(const char *name, const ftj_kv_array *array, uint3
         if (i > 0 && fields[i].value < array->row_bytes)
             return ftj_fail(log, FTJ_E_INVALID,
                             "kv.%s.%s is %llu; it must be at least a row, %u bytes", name,
-                            fields[i].field, (unsigned long long)fields[i].value,
-                            array->row_bytes);
+                            fields[i].field, (unsigned long long)fields[i].value, array->row_bytes);
     }
     return FTJ_OK;
 }

@@ -30,7 +30,7 @@ enum ftj_need {
 
 struct ftj_problem {
     enum ftj_kernel_op op;
-    ftj_dtype dtype; /* of Q, O, a 16-bit cache; never DEFAULT */
+    ftj_dtype dtype;    /* of Q, O, a 16-bit cache; never DEFAULT */
     ftj_dtype io_dtype; /* store: of the rows in; generic: of Q and O; else dtype */
     ftj_kv_format k_format;
     ftj_kv_format v_format;

@@ -10,10 +10,11 @@ struct ftj_source {
     const char *template_id; /* variant's name; static */
     struct ftj_text text;    /* owned */
     char target[16];
-    bool allow_fma;     /* false: the kernel's numbers forbid contraction */
+    bool allow_fma; /* false: the kernel's numbers forbid contraction */
 };
 
-FTJ_NODISCARD ftj_status ftj_source_init(struct ftj_source *source, const struct ftj_variant *variant,
+FTJ_NODISCARD ftj_status ftj_source_init(struct ftj_source *source,
+                                         const struct ftj_variant *variant,
                                          const struct ftj_problem *problem,
                                          const struct ftj_config *config,
                                          const struct ftj_device *device);

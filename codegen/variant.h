@@ -14,7 +14,7 @@ struct ftj_config {
     uint32_t tile_tokens;
     uint32_t num_stages;
     uint32_t num_warps;
-    uint32_t n_tiles;       /* decode: tiles of 8 query heads a warp holds */
+    uint32_t n_tiles;        /* decode: tiles of 8 query heads a warp holds */
     uint32_t rows_per_block; /* store, merge, generic: rows a block serves */
 };
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* One check per argument, in the order of the public structs; the first fault found is the sentence. */
+/* One check per argument, in the order of the public structs; the first fault found is the
+ * sentence. */
 #include "runtime/args.h"
 
 #include <string.h>
@@ -49,7 +50,8 @@ static int64_t or_dense(int64_t stride, int64_t dense)
     return stride ? stride : dense;
 }
 
-/* ---- the cache -------------------------------------------------------------------------------- */
+/* ---- the cache --------------------------------------------------------------------------------
+ */
 
 static uint32_t row_alignment(const ftj_kv_array *array)
 {
@@ -106,8 +108,8 @@ static ftj_status set_arrays(const struct ftj_attention *attn, const ftj_kv_cach
     for (size_t i = 0; i < sizeof(arrays) / sizeof(*arrays); i++) {
         if (!arrays[i].array->row_bytes)
             continue;
-        const ftj_status status = check(attn, arrays[i].name, arrays[i].pointer,
-                                        row_alignment(arrays[i].array));
+        const ftj_status status =
+            check(attn, arrays[i].name, arrays[i].pointer, row_alignment(arrays[i].array));
         if (status)
             return status;
         set_array(arrays[i].pointer, arrays[i].array, arrays[i].params);
@@ -126,7 +128,8 @@ static ftj_status set_cache(const struct ftj_attention *attn, const ftj_kv_cache
     return set_arrays(attn, cache, params);
 }
 
-/* ---- requests --------------------------------------------------------------------------------- */
+/* ---- requests ---------------------------------------------------------------------------------
+ */
 
 static ftj_status set_requests(const struct ftj_attention *attn, const ftj_requests *requests,
                                ftj_requests_params *params)
@@ -157,7 +160,8 @@ static ftj_status set_requests(const struct ftj_attention *attn, const ftj_reque
     return status;
 }
 
-/* ---- calls ------------------------------------------------------------------------------------ */
+/* ---- calls ------------------------------------------------------------------------------------
+ */
 
 ftj_status ftj_args_store(const struct ftj_attention *attn, const ftj_store_args *args,
                           ftj_store_params *params)
@@ -354,7 +358,7 @@ ftj_status ftj_args_merge(const struct ftj_attention *attn, const ftj_merge_args
         const void *pointer;
         size_t alignment;
     } pointers[] = {
-        {"o_a", args->o_a, 2},   {"lse_a", args->lse_a, 4}, {"o_b", args->o_b, 2},
+        {"o_a", args->o_a, 2},     {"lse_a", args->lse_a, 4}, {"o_b", args->o_b, 2},
         {"lse_b", args->lse_b, 4}, {"o", args->o, 2},
     };
     for (size_t i = 0; i < sizeof(pointers) / sizeof(*pointers); i++) {

@@ -11,8 +11,7 @@ FTJ_NODISCARD ftj_status ftj_args_store(const struct ftj_attention *attn,
 FTJ_NODISCARD ftj_status ftj_args_decode(const struct ftj_attention *attn,
                                          const ftj_decode_args *args, ftj_decode_params *params);
 FTJ_NODISCARD ftj_status ftj_args_generic(const struct ftj_attention *attn,
-                                          const ftj_generic_args *args,
-                                          ftj_generic_params *params);
+                                          const ftj_generic_args *args, ftj_generic_params *params);
 FTJ_NODISCARD ftj_status ftj_args_merge(const struct ftj_attention *attn,
                                         const ftj_merge_args *args, ftj_merge_params *params);
 

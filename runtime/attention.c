@@ -8,7 +8,8 @@
 #include "runtime/args.h"
 #include "runtime/attention_state.h"
 
-/* ---- creation --------------------------------------------------------------------------------- */
+/* ---- creation ---------------------------------------------------------------------------------
+ */
 
 static void fill_defaults(ftj_attention_desc *desc)
 {
@@ -32,8 +33,8 @@ static ftj_status build_kernels(struct ftj_attention *attn)
         uint32_t op;
         enum ftj_kernel_op kernel;
     } rows[] = {
-        {FTJ_OP_STORE, FTJ_KERNEL_STORE},   {FTJ_OP_DECODE, FTJ_KERNEL_DECODE},
-        {FTJ_OP_DECODE, FTJ_KERNEL_COMBINE}, {FTJ_OP_MERGE, FTJ_KERNEL_MERGE},
+        {FTJ_OP_STORE, FTJ_KERNEL_STORE},     {FTJ_OP_DECODE, FTJ_KERNEL_DECODE},
+        {FTJ_OP_DECODE, FTJ_KERNEL_COMBINE},  {FTJ_OP_MERGE, FTJ_KERNEL_MERGE},
         {FTJ_OP_GENERIC, FTJ_KERNEL_GENERIC},
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
@@ -57,8 +58,7 @@ static void plan_decode(struct ftj_attention *attn)
         return;
     attn->heads_per_unit = 8 * decode->config.n_tiles;
     attn->head_blocks = (attn->group + attn->heads_per_unit - 1) / attn->heads_per_unit;
-    attn->decode_blocks =
-        attn->ctx->backend.device.num_sms * decode->module.blocks_per_sm;
+    attn->decode_blocks = attn->ctx->backend.device.num_sms * decode->module.blocks_per_sm;
     if (attn->desc.max_blocks && attn->desc.max_blocks < attn->decode_blocks)
         attn->decode_blocks = attn->desc.max_blocks;
 }
@@ -92,7 +92,8 @@ void ftj_attention_destroy(ftj_attention *attn)
     free(attn);
 }
 
-/* ---- calls ------------------------------------------------------------------------------------ */
+/* ---- calls ------------------------------------------------------------------------------------
+ */
 
 static ftj_status need(const struct ftj_attention *attn, enum ftj_kernel_op op, const char *name)
 {

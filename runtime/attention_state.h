@@ -7,8 +7,8 @@
 #include "runtime/kernel.h"
 
 struct ftj_attention {
-    struct ftj_context *ctx; /* borrowed */
-    ftj_attention_desc desc; /* defaults filled in */
+    struct ftj_context *ctx;                              /* borrowed */
+    ftj_attention_desc desc;                              /* defaults filled in */
     const struct ftj_kernel *kernels[FTJ_NUM_KERNEL_OPS]; /* borrowed; NULL: not built */
     uint32_t group;
     uint32_t heads_per_unit; /* decode: query heads one block works on at a time */

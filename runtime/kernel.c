@@ -55,8 +55,7 @@ static ftj_status init_key(struct ftj_key *key, const struct ftj_source *source,
 {
     const char *options[MAX_OPTIONS];
     char storage[64];
-    const size_t num_options =
-        compiler->options(compiler, source, options, MAX_OPTIONS, storage);
+    const size_t num_options = compiler->options(compiler, source, options, MAX_OPTIONS, storage);
     return ftj_key_init(key, &(struct ftj_key_input){
                                  .template_id = source->template_id,
                                  .source = source->text.data,
@@ -135,8 +134,8 @@ static ftj_status compile_and_load(struct lookup *lookup, struct ftj_module *mod
     return status;
 }
 
-/* Load from disk. FTJ_E_NOT_FOUND and FTJ_E_DAMAGED: it has to be compiled; an entry that the driver
- * refuses is dropped first. */
+/* Load from disk. FTJ_E_NOT_FOUND and FTJ_E_DAMAGED: it has to be compiled; an entry that the
+ * driver refuses is dropped first. */
 static ftj_status load_from_disk(struct lookup *lookup, struct ftj_module *module)
 {
     struct ftj_context *ctx = lookup->ctx;
@@ -192,8 +191,7 @@ ftj_status ftj_kernel_get(struct ftj_context *ctx, const struct ftj_problem *pro
     const struct ftj_device *device = &ctx->backend.device;
     void *kernel = NULL;
 
-    ftj_status status =
-        select_variant(problem, device, &ctx->log, &lookup.variant, &lookup.config);
+    ftj_status status = select_variant(problem, device, &ctx->log, &lookup.variant, &lookup.config);
     if (status)
         return status;
     status = ftj_source_init(&lookup.source, lookup.variant, problem, &lookup.config, device);

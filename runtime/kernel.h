@@ -17,8 +17,8 @@ struct ftj_kernel {
 FTJ_NODISCARD ftj_status ftj_kernel_get(struct ftj_context *ctx, const struct ftj_problem *problem,
                                         const struct ftj_kernel **out);
 
-/* What ftj_kernel_get() would look up, without looking: for `ftjit source` and for tests. The caller
- * finishes both. */
+/* What ftj_kernel_get() would look up, without looking: for `ftjit source` and for tests. The
+ * caller finishes both. */
 FTJ_NODISCARD ftj_status ftj_kernel_describe(const struct ftj_problem *problem,
                                              const struct ftj_device *device,
                                              const struct ftj_compiler *compiler,

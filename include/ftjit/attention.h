@@ -49,18 +49,18 @@ enum {
  * Equal descriptors share kernels. Sizes that only change the amount of work are call arguments.
  */
 typedef struct ftj_attention_desc {
-    uint32_t ops;           ///< FTJ_OP_*; 0: store, decode and merge
-    ftj_kv_layout kv;       ///< from ftj_kv_layout_init(), strides changed or not
-    ftj_kv_table table;     ///< how requests come
-    uint32_t num_q_heads;   ///< HQ, 1 to 64 times num_kv_heads, a multiple of it; 0: num_kv_heads
-    ftj_dtype dtype;        ///< of Q, O and a 16-bit cache: BF16 or FP16; default BF16
-    ftj_dtype store_dtype;  ///< of the rows ftj_kv_store() is given; default dtype
+    uint32_t ops;            ///< FTJ_OP_*; 0: store, decode and merge
+    ftj_kv_layout kv;        ///< from ftj_kv_layout_init(), strides changed or not
+    ftj_kv_table table;      ///< how requests come
+    uint32_t num_q_heads;    ///< HQ, 1 to 64 times num_kv_heads, a multiple of it; 0: num_kv_heads
+    ftj_dtype dtype;         ///< of Q, O and a 16-bit cache: BF16 or FP16; default BF16
+    ftj_dtype store_dtype;   ///< of the rows ftj_kv_store() is given; default dtype
     ftj_dtype generic_dtype; ///< of Q and O of ftj_attention_generic(); default dtype
-    float sm_scale;         ///< multiplies q.k; 0: head_dim^-0.5
-    float softcap;          ///< c: a score s becomes c * tanh(s / c); 0: off
-    uint32_t window;        ///< visible keys, the query's own included; 0: all
-    uint32_t max_blocks;    ///< most blocks a decode may use, to leave room for other work or to
-                            ///< force coarser splits; 0: fill the device
+    float sm_scale;          ///< multiplies q.k; 0: head_dim^-0.5
+    float softcap;           ///< c: a score s becomes c * tanh(s / c); 0: off
+    uint32_t window;         ///< visible keys, the query's own included; 0: all
+    uint32_t max_blocks;     ///< most blocks a decode may use, to leave room for other work or to
+                             ///< force coarser splits; 0: fill the device
 } ftj_attention_desc;
 
 /**
@@ -97,7 +97,7 @@ typedef struct ftj_store_args {
     int64_t k_head_stride;  ///< elements; 0: D
     int64_t v_token_stride;
     int64_t v_head_stride;
-    const void *slots;      ///< [T] int32 or int64, dense; a negative slot skips its token
+    const void *slots; ///< [T] int32 or int64, dense; a negative slot skips its token
     bool slots_are_int64;
     uint64_t num_tokens;    ///< T; 0 launches nothing
     uint32_t *num_rejected; ///< optional, one counter: tokens whose slot is past the last page are
@@ -131,16 +131,16 @@ typedef struct ftj_requests {
 typedef struct ftj_decode_args {
     ftj_kv_cache cache;
     ftj_requests requests;
-    const void *q;           ///< [B, HQ, D] dtype, unit stride in D, rows aligned to 16 bytes
-    int64_t q_batch_stride;  ///< elements; 0: HQ * D
-    int64_t q_head_stride;   ///< elements; 0: D
-    void *o;                 ///< [B, HQ, D] dtype; every row is written
+    const void *q;          ///< [B, HQ, D] dtype, unit stride in D, rows aligned to 16 bytes
+    int64_t q_batch_stride; ///< elements; 0: HQ * D
+    int64_t q_head_stride;  ///< elements; 0: D
+    void *o;                ///< [B, HQ, D] dtype; every row is written
     int64_t o_batch_stride;
     int64_t o_head_stride;
-    float *lse;              ///< [B, HQ] natural log of the softmax denominator; NULL: not wanted
-    const float *sinks;      ///< [HQ] one extra logit a head, not multiplied by sm_scale; or NULL
-    void *workspace;         ///< ftj_attention_workspace_bytes() bytes, aligned to 256; not shared
-                             ///< by calls that may run at the same time; need not survive a call
+    float *lse;         ///< [B, HQ] natural log of the softmax denominator; NULL: not wanted
+    const float *sinks; ///< [HQ] one extra logit a head, not multiplied by sm_scale; or NULL
+    void *workspace;    ///< ftj_attention_workspace_bytes() bytes, aligned to 256; not shared
+                        ///< by calls that may run at the same time; need not survive a call
     size_t workspace_bytes;
 } ftj_decode_args;
 
@@ -181,9 +181,9 @@ typedef struct ftj_merge_args {
     const float *lse_a; ///< [rows] natural log
     const void *o_b;
     const float *lse_b;
-    void *o;            ///< [rows, D] dtype; may be o_a or o_b
-    float *lse;         ///< [rows] or NULL; may be lse_a or lse_b
-    uint64_t rows;      ///< B * HQ, say; 0 launches nothing
+    void *o;       ///< [rows, D] dtype; may be o_a or o_b
+    float *lse;    ///< [rows] or NULL; may be lse_a or lse_b
+    uint64_t rows; ///< B * HQ, say; 0 launches nothing
 } ftj_merge_args;
 
 /** Merge states: (0, -inf) is neutral; two of them give (0, -inf). */

@@ -57,14 +57,14 @@ typedef struct ftj_device_info {
     ftj_device_kind kind;
     int ordinal;
     char name[128];
-    char target[16];       ///< what kernels are compiled for: "sm_90a", "cpu"
-    char features[256];    ///< after narrowing, comma separated
-    char probed[256];      ///< before narrowing
-    int capability_major;  ///< 0 on the CPU
+    char target[16];      ///< what kernels are compiled for: "sm_90a", "cpu"
+    char features[256];   ///< after narrowing, comma separated
+    char probed[256];     ///< before narrowing
+    int capability_major; ///< 0 on the CPU
     int capability_minor;
-    int driver_version;    ///< 13000 is CUDA 13.0; 0 on the CPU
+    int driver_version; ///< 13000 is CUDA 13.0; 0 on the CPU
     uint32_t num_sms;
-    uint32_t smem_bytes;   ///< shared memory one block may ask for
+    uint32_t smem_bytes; ///< shared memory one block may ask for
     uint64_t l2_bytes;
     uint64_t memory_bytes;
     char driver_path[256];   ///< libcuda as it was opened

@@ -10,7 +10,7 @@
  *   nvfp4    head_dim / 2 (E2M1 pairs)  4 (fp32)    head_dim / 16       76
  *
  * A slot is page * page_size + offset. Row `slot % page_size` of page `slot / page_size` and head h
- * starts at  base + offset + page * page_stride + h * head_stride + (slot % page_size) * slot_stride.
+ * starts at  base + offset + page * page_stride + h * head_stride + slot % page_size * slot_stride.
  */
 #ifndef FTJIT_KV_LAYOUT_H
 #define FTJIT_KV_LAYOUT_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a call answers. Values are pinned: they may be stored, logged and compared across versions. */
+/* What a call answers. Values are pinned: they may be stored and compared across versions. */
 #ifndef FTJIT_STATUS_H
 #define FTJIT_STATUS_H
 
@@ -8,7 +8,7 @@ extern "C" {
 #endif
 
 #if defined(__GNUC__)
-#define FTJ_API __attribute__((visibility("default")))
+#define FTJ_API       __attribute__((visibility("default")))
 #define FTJ_NODISCARD __attribute__((warn_unused_result))
 #else
 #define FTJ_API

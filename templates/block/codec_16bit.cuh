@@ -49,7 +49,7 @@ struct Codec16Bit {
                                                     uint32_t (&operands)[dims / 16][2]) {
         uint32_t words[dims / 8];
         load_shared<dims / 2>(codes + c * (dims / 2), words);
-        #pragma unroll
+#pragma unroll
         for (int j = 0; j < dims / 16; j++) {
             operands[j][0] = words[2 * j];
             operands[j][1] = words[2 * j + 1];
@@ -63,7 +63,7 @@ struct Codec16Bit {
                                                       uint32_t (&operands)[dims / 16][4]) {
         constexpr int bytes = dims / 4;
         uint32_t words[4][bytes / 4];
-        #pragma unroll
+#pragma unroll
         for (int token = 0; token < 4; token++)
             load_shared<bytes>(codes[token] + g * bytes, words[token]);
         constexpr uint32_t even_dim = 0x5410, odd_dim = 0x7632;
@@ -73,7 +73,7 @@ struct Codec16Bit {
             operands[0][2] = ptx::prmt(words[2][0], words[3][0], even_dim);
             operands[0][3] = ptx::prmt(words[2][0], words[3][0], odd_dim);
         } else {
-            #pragma unroll
+#pragma unroll
             for (int tile = 0; tile < dims / 16; tile++) {
                 const int word = tile / 2 * 2;
                 const uint32_t select = tile % 2 ? odd_dim : even_dim;

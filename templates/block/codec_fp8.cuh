@@ -27,7 +27,7 @@ struct CodecFp8 {
                                                     uint32_t (&operands)[dims / 16][2]) {
         uint32_t words[dims / 16];
         load_shared<dims / 4>(codes + c * (dims / 4), words);
-        #pragma unroll
+#pragma unroll
         for (int j = 0; j < dims / 16; j++) {
             operands[j][0] = E4m3::widen2(words[j]);
             operands[j][1] = E4m3::widen2(words[j] >> 16);
@@ -44,12 +44,12 @@ struct CodecFp8 {
         constexpr int num_words = (bytes + 3) / 4;
         constexpr uint32_t dims_0_1 = 0x5140, dims_2_3 = 0x7362;
         uint32_t words[4][num_words];
-        #pragma unroll
+#pragma unroll
         for (int token = 0; token < 4; token++)
             load_shared<bytes>(codes[token] + g * bytes, words[token]);
-        #pragma unroll
+#pragma unroll
         for (int w = 0; w < num_words; w++) {
-            #pragma unroll
+#pragma unroll
             for (int pair = 0; pair < 2; pair++) {
                 const uint32_t a = words[2 * pair][w], b = words[2 * pair + 1][w];
                 const uint32_t low = ptx::prmt(a, b, dims_0_1);

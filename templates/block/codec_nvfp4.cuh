@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Codec: rows of E2M1 codes, an E4M3 scale per 16 of them, one fp32 scale per row. Operands are
-// fp16: (code * 2^-14) * (block scale * 2^7), which is exact for every code and scale; the row scale
-// is the kernel's to apply. Members: codec_16bit.cuh.
+// fp16: (code * 2^-14) * (block scale * 2^7), which is exact for every code and scale; the row
+// scale is the kernel's to apply. Members: codec_16bit.cuh.
 #pragma once
 #include "block/pieces.cuh"
 
@@ -42,8 +42,8 @@ struct CodecNvfp4 {
         return dims / 4 * c + 8 * (j / 2) + j % 2 + by_pair[i];
     }
 
-    // The block scales lane c looks after, * 2^7, as a pair: blocks 2c and 2c + 1 of a piece of 128;
-    // of a narrower one, twice the block that holds both of those positions.
+    // The block scales lane c looks after, * 2^7, as a pair: blocks 2c and 2c + 1 of a piece of
+    // 128; of a narrower one, twice the block that holds both of those positions.
     template <int dims>
     static __device__ __forceinline__ uint32_t load_scales(uint32_t scales, uint32_t c) {
         constexpr float factor = 128.0f * E4m3::widen_fold;
@@ -73,7 +73,7 @@ struct CodecNvfp4 {
             operands[0][0] = ptx::mul_f16x2(pairs[0], scale_pair);
             operands[0][1] = ptx::mul_f16x2(pairs[2], scale_pair);
         } else {
-            #pragma unroll
+#pragma unroll
             for (int w = 0; w < dims / 32; w++) {
                 uint32_t scale = scale_pair;
                 if constexpr (dims == 128)
@@ -99,13 +99,13 @@ struct CodecNvfp4 {
         constexpr int num_halves = dims <= 32 ? 1 : dims / 32;
         constexpr uint32_t low_halves = 0x5410, high_halves = 0x7632;
         uint32_t words[4][(bytes + 3) / 4];
-        #pragma unroll
+#pragma unroll
         for (int token = 0; token < 4; token++)
             load_shared<bytes>(codes[token] + g * bytes, words[token]);
-        #pragma unroll
+#pragma unroll
         for (int pair = 0; pair < 2; pair++) {
             const uint32_t scale = ptx::movmatrix_trans(load_scales<dims>(scales[pair], c));
-            #pragma unroll
+#pragma unroll
             for (int half = 0; half < num_halves; half++) {
                 uint32_t pairs[4];
                 widen_e2m1_8(ptx::prmt(words[2 * pair][half / 2], words[2 * pair + 1][half / 2],

@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 /* Raised with every change below; a shared object of another number is refused. */
-#define FTJ_CPU_ABI 1
+#define FTJ_CPU_ABI        1
 
 #define FTJ_CPU_WARP_LANES 32
 #define FTJ_CPU_LANE_WORDS 12
@@ -21,25 +21,25 @@ typedef struct ftj_cpu_lane {
 } ftj_cpu_lane;
 
 /* Replaces the operands of all 32 lanes by their results. */
-typedef void (*ftj_cpu_compute)(ftj_cpu_lane *lanes);
+typedef void (*ftj_cpu_compute)(ftj_cpu_lane* lanes);
 
 typedef struct ftj_cpu_block ftj_cpu_block;
 
 /* Each acts for the thread that is running. None returns to a thread whose block has failed. */
 typedef struct ftj_cpu_calls {
     /* Returns when all lanes of the warp have come to the same `compute`; `lane` in and out. */
-    void (*warp_collective)(ftj_cpu_block *block, const char *name, ftj_cpu_compute compute,
-                            ftj_cpu_lane *lane);
-    void (*sync_block)(ftj_cpu_block *block);
+    void (*warp_collective)(ftj_cpu_block* block, const char* name, ftj_cpu_compute compute,
+                            ftj_cpu_lane* lane);
+    void (*sync_block)(ftj_cpu_block* block);
     /* cp.async: `shared` is an offset into the block's shared memory. */
-    void (*copy_issue)(ftj_cpu_block *block, uint32_t shared, const void *global, uint32_t bytes);
-    void (*copy_commit)(ftj_cpu_block *block);
-    void (*copy_wait)(ftj_cpu_block *block, uint32_t pending);
+    void (*copy_issue)(ftj_cpu_block* block, uint32_t shared, const void* global, uint32_t bytes);
+    void (*copy_commit)(ftj_cpu_block* block);
+    void (*copy_wait)(ftj_cpu_block* block, uint32_t pending);
 } ftj_cpu_calls;
 
 struct ftj_cpu_block {
-    const ftj_cpu_calls *calls;
-    unsigned char *shared; /* aligned to 1024 */
+    const ftj_cpu_calls* calls;
+    unsigned char* shared; /* aligned to 1024 */
     uint32_t shared_bytes;
     uint32_t thread_index; /* of the thread that is running */
     uint32_t block_index;
@@ -52,7 +52,7 @@ struct ftj_cpu_block {
 typedef struct ftj_cpu_entry {
     uint32_t abi;
     uint32_t params_bytes;
-    void (*run)(ftj_cpu_block *block, const void *params); /* one thread, to its end */
+    void (*run)(ftj_cpu_block* block, const void* params); /* one thread, to its end */
 } ftj_cpu_entry;
 
 #endif

@@ -8,7 +8,7 @@ namespace ftj {
 // The value of a code; 8 is -0. Exponent and mantissa at their places in an fp32, subnormals
 // included; 2^(127 - 1) makes up for the difference of the biases. Exact.
 FTJ_DEVICE float e2m1_value(uint32_t code) {
-    constexpr float bias_difference = 85070591730234615865843651857942052864.0f; // 2^126
+    constexpr float bias_difference = 85070591730234615865843651857942052864.0f;  // 2^126
     const float magnitude = ptx::mul_rn(ptx::bits_float((code & 7u) << 22), bias_difference);
     return ptx::bits_float(ptx::float_bits(magnitude) | (code & 8u) << 28);
 }
@@ -18,8 +18,8 @@ constexpr uint32_t e2m1_bias = 0x4a000000u + 0x4a800000u + 0x4b000000u;
 
 // e2m1_bias + the code of |n|: nearest, ties to even, 7 past 6, 0 for a NaN; 8 more if is_negative.
 //
-// The grid has steps of .5 up to 2, of 1 up to 4, of 2 up to 6. Each stretch, as a number of [0, 1],
-// is rounded by an addition to a power of two whose last place is the stretch's step; the
+// The grid has steps of .5 up to 2, of 1 up to 4, of 2 up to 6. Each stretch, as a number from 0 to
+// 1, is rounded by an addition to a power of two whose last place is the stretch's step; the
 // saturation is exact within its stretch, and what the additions count up is the code.
 FTJ_DEVICE uint32_t e2m1_count(float n, bool is_negative) {
     constexpr float quarters = 2097152.0f;

@@ -23,8 +23,8 @@ struct E4m3Software {
         const float clamped = ptx::max_f32(ptx::min_f32(v, e4m3_max), -e4m3_max);
         const uint32_t bits = ptx::float_bits(clamped);
         const uint32_t magnitude = bits & 0x7fffffffu;
-        const uint32_t code = magnitude < smallest_normal ? encode_subnormal(magnitude)
-                                                          : encode_normal(magnitude);
+        const uint32_t code =
+            magnitude < smallest_normal ? encode_subnormal(magnitude) : encode_normal(magnitude);
         return code == 0 ? 0 : code | (bits >> 24 & 0x80u);
     }
 

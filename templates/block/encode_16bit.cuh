@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-// Row encoder of a 16-bit cache: the bits as they are, or rounded to nearest even from another type.
+// Row encoder of a 16-bit cache: the bits as they are, or rounded to nearest even.
 //
-// Every encode_*.cuh offers encode<lanes>(values, row, lane, is_stored): a row is spread over `lanes`
-// lanes, 16 values each; all lanes of the warp call it, those with is_stored false write nothing.
+// Every encode_*.cuh offers encode<lanes>(values, row, lane, is_stored): a row is spread over
+// `lanes` lanes, 16 values each; all lanes of the warp call it, those with is_stored false write
+// nothing.
 #pragma once
 #include "block/cache_row.cuh"
 #include "block/source_values.cuh"

@@ -62,7 +62,8 @@ private:
     // What the values of a block are divided by. Infinity, where the block's scale went to 0, makes
     // every code 0.
     static __device__ __forceinline__ float block_step(uint32_t block, float scale) {
-        return block == 0 ? ptx::bits_float(0x7f800000u) : ptx::mul_rn(e4m3_magnitude(block), scale);
+        return block == 0 ? ptx::bits_float(0x7f800000u)
+                          : ptx::mul_rn(e4m3_magnitude(block), scale);
     }
 };
 

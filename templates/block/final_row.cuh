@@ -13,7 +13,7 @@ struct FinalRow {
     float lse;     // natural log
 };
 
-// max is in log2 units; a sink is one more logit, of value 0. No key and no sink: O = 0, LSE = -inf.
+// max is in log2 units; a sink is one more logit, of value 0. Neither key nor sink: O 0, LSE -inf.
 FTJ_DEVICE FinalRow finalise(uint64_t sinks, uint32_t q_head, float max, float sum) {
     float most = max;
     if (sinks) {

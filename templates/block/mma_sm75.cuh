@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The products of mma_sm80.cuh on sm_75: fp16 as two of depth 8; bf16, which its tensor cores do
-// not have, in fp32 on the ordinary cores, with the operands fetched from their lanes. Only a 16-bit
-// bf16 cache pays for that: quantised caches are fp16 operands everywhere.
+// not have, in fp32 on the ordinary cores, with the operands fetched from their lanes. Only a
+// 16-bit bf16 cache pays for that: quantised caches are fp16 operands everywhere.
 #pragma once
 #include "block/types.cuh"
 
@@ -40,13 +40,13 @@ struct MmaBf16 {
         const uint32_t lane = ptx::thread_index() % warp_size;
         const uint32_t row = lane / 4 * 4;     // first lane of row g in A
         const uint32_t column = lane % 4 * 8;  // first lane of column 2c in B
-        #pragma unroll
+#pragma unroll
         for (uint32_t k = 0; k < 4; k++) {
             const uint32_t upper_low_k = ptx::shfl(a0, row + k);
             const uint32_t lower_low_k = ptx::shfl(a1, row + k);
             const uint32_t upper_high_k = ptx::shfl(a2, row + k);
             const uint32_t lower_high_k = ptx::shfl(a3, row + k);
-            #pragma unroll
+#pragma unroll
             for (uint32_t n = 0; n < 2; n++) {
                 const uint32_t low_k = ptx::shfl(b0, column + 4 * n + k);
                 const uint32_t high_k = ptx::shfl(b1, column + 4 * n + k);
@@ -58,8 +58,8 @@ struct MmaBf16 {
     }
 
     static __device__ __forceinline__ uint32_t pack(float low, float high) {
-        return static_cast<uint32_t>(Bf16::narrow(low)) |
-               static_cast<uint32_t>(Bf16::narrow(high)) << 16;
+        return static_cast<uint32_t>(Bf16::narrow(low)) | static_cast<uint32_t>(Bf16::narrow(high))
+                                                              << 16;
     }
 };
 

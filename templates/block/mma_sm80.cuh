@@ -2,9 +2,9 @@
 // Matrix products of depth 16 on sm_80: c[16 x 8] += a[16 x 16] * b[16 x 8], fp32 accumulated.
 //
 // Fragments of lane (g, c) = (lane / 4, lane % 4), two 16-bit values to a word:
-//   a0 (row g, k 2c..)   a1 (row g + 8, k 2c..)   a2 (row g, k 2c + 8..)   a3 (row g + 8, k 2c + 8..)
-//   b0 (k 2c.., column g)   b1 (k 2c + 8.., column g)
-//   c0 c1 (row g, columns 2c, 2c + 1)   c2 c3 (row g + 8, the same columns)
+//   a0 (row g, k 2c..)   a1 (row g + 8, k 2c..)   a2 (row g, k 2c + 8..)   a3 (row g + 8, k 2c
+//   + 8..) b0 (k 2c.., column g)   b1 (k 2c + 8.., column g) c0 c1 (row g, columns 2c, 2c + 1)   c2
+//   c3 (row g + 8, the same columns)
 #pragma once
 
 namespace ftj {

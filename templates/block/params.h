@@ -38,26 +38,26 @@ typedef struct ftj_cache_params {
 } ftj_cache_params;
 
 typedef struct ftj_requests_params {
-    uint64_t lengths;            /* int32 [batch], or 0: from indptr */
-    uint64_t table;              /* int32: page ids [batch, table_stride], or slots */
-    uint64_t indptr;             /* int32 [batch + 1], or 0 */
-    int64_t table_stride;        /* elements */
+    uint64_t lengths;     /* int32 [batch], or 0: from indptr */
+    uint64_t table;       /* int32: page ids [batch, table_stride], or slots */
+    uint64_t indptr;      /* int32 [batch + 1], or 0 */
+    int64_t table_stride; /* elements */
     uint32_t batch;
-    uint32_t window;             /* visible keys; 0: all */
+    uint32_t window; /* visible keys; 0: all */
 } ftj_requests_params;
 
 typedef struct ftj_store_params {
     ftj_cache_params cache;
-    uint64_t k;                  /* Source [num_tokens, num_kv_heads, head_dim] */
+    uint64_t k; /* Source [num_tokens, num_kv_heads, head_dim] */
     uint64_t v;
     int64_t k_token_stride;
     int64_t k_head_stride;
     int64_t v_token_stride;
     int64_t v_head_stride;
-    uint64_t slots;              /* int32 or int64 [num_tokens] */
+    uint64_t slots; /* int32 or int64 [num_tokens] */
     uint64_t num_tokens;
-    uint64_t num_slots;          /* slots at or past it do not exist */
-    uint64_t num_rejected;       /* uint32 counter, or 0 */
+    uint64_t num_slots;    /* slots at or past it do not exist */
+    uint64_t num_rejected; /* uint32 counter, or 0 */
     uint32_t num_kv_heads;
     uint32_t slots_are_int64;
 } ftj_store_params;
@@ -65,33 +65,33 @@ typedef struct ftj_store_params {
 typedef struct ftj_decode_params {
     ftj_cache_params cache;
     ftj_requests_params requests;
-    uint64_t q;                  /* Element [batch, q_heads, head_dim] */
-    uint64_t o;                  /* Element [batch, q_heads, head_dim] */
-    uint64_t lse;                /* float [batch, q_heads], or 0 */
-    uint64_t sinks;              /* float [q_heads], or 0 */
+    uint64_t q;     /* Element [batch, q_heads, head_dim] */
+    uint64_t o;     /* Element [batch, q_heads, head_dim] */
+    uint64_t lse;   /* float [batch, q_heads], or 0 */
+    uint64_t sinks; /* float [q_heads], or 0 */
     int64_t q_batch_stride;
     int64_t q_head_stride;
     int64_t o_batch_stride;
     int64_t o_head_stride;
-    uint64_t partial_out;        /* float [2 * blocks][heads_per_unit][head_dim] */
-    uint64_t partial_state;      /* float2 [2 * blocks][heads_per_unit]: max (log2), sum */
-    uint64_t segments;           /* uint2 [batch * num_kv_heads * head_blocks]: first slot, parts */
+    uint64_t partial_out;   /* float [2 * blocks][heads_per_unit][head_dim] */
+    uint64_t partial_state; /* float2 [2 * blocks][heads_per_unit]: max (log2), sum */
+    uint64_t segments;      /* uint2 [batch * num_kv_heads * head_blocks]: first slot, parts */
     uint32_t num_kv_heads;
-    uint32_t group;              /* query heads per kv head */
-    uint32_t head_blocks;        /* units a kv head's group is cut into */
-    float score_scale;           /* sm_scale * log2(e), or sm_scale with a softcap */
-    float softcap;               /* 0: off */
+    uint32_t group;       /* query heads per kv head */
+    uint32_t head_blocks; /* units a kv head's group is cut into */
+    float score_scale;    /* sm_scale * log2(e), or sm_scale with a softcap */
+    float softcap;        /* 0: off */
 } ftj_decode_params;
 
 typedef struct ftj_generic_params {
     ftj_cache_params cache;
     ftj_requests_params requests;
-    uint64_t q;                  /* Element [num_queries, q_heads, head_dim] */
+    uint64_t q; /* Element [num_queries, q_heads, head_dim] */
     uint64_t o;
-    uint64_t lse;                /* float [num_queries, q_heads], or 0 */
-    uint64_t sinks;              /* float [q_heads], or 0 */
-    uint64_t q_requests;         /* int32 [num_queries], or 0: query i is request i */
-    uint64_t q_positions;        /* int32 [num_queries], or 0: the last key */
+    uint64_t lse;         /* float [num_queries, q_heads], or 0 */
+    uint64_t sinks;       /* float [q_heads], or 0 */
+    uint64_t q_requests;  /* int32 [num_queries], or 0: query i is request i */
+    uint64_t q_positions; /* int32 [num_queries], or 0: the last key */
     uint32_t num_queries;
     uint32_t num_kv_heads;
     uint32_t group;
@@ -100,12 +100,12 @@ typedef struct ftj_generic_params {
 } ftj_generic_params;
 
 typedef struct ftj_merge_params {
-    uint64_t o_a;                /* Element [rows, head_dim] */
-    uint64_t lse_a;              /* float [rows] */
+    uint64_t o_a;   /* Element [rows, head_dim] */
+    uint64_t lse_a; /* float [rows] */
     uint64_t o_b;
     uint64_t lse_b;
     uint64_t o;
-    uint64_t lse;                /* or 0 */
+    uint64_t lse; /* or 0 */
     uint64_t rows;
 } ftj_merge_params;
 

@@ -26,9 +26,7 @@ struct PieceAt {
 
 // Row r of a score tile is token tau(r), the same in rows 8 to 15 + 8: with it, eight lanes that
 // load 16 bytes of one column each meet no bank twice, for K as for V.
-constexpr uint32_t tau(uint32_t row) {
-    return row % 2 ? 4 + ((row / 2) ^ 1) : row / 2;
-}
+constexpr uint32_t tau(uint32_t row) { return row % 2 ? 4 + ((row / 2) ^ 1) : row / 2; }
 
 // The dim, within a piece, that V's tile `tile` holds in row g (half 0) and row g + 8 (half 1).
 template <int dims>

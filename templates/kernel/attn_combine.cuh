@@ -59,7 +59,8 @@ struct AttnCombine {
     }
 
 private:
-    static __device__ __forceinline__ bool visible_any(const ftj_decode_params& p, uint32_t request) {
+    static __device__ __forceinline__ bool visible_any(const ftj_decode_params& p,
+                                                       uint32_t request) {
         const Visible keys = visible_keys(p.requests, request);
         return keys.end > keys.begin;
     }
@@ -87,7 +88,7 @@ private:
         const auto* outs = pointer<const Quad>(p.partial_out);
         const auto* states = pointer<const float>(p.partial_state);
         Sum sum = {lowest_score, 0.0f, {}};
-        #pragma unroll 4
+#pragma unroll 4
         for (uint32_t part = share; part < parts; part += shares) {
             const uint64_t at = part_row(first_slot, part, row);
             add(sum, {states[2 * at], states[2 * at + 1], outs[at * quads + quad]});
@@ -101,7 +102,7 @@ private:
         const float of_b = ptx::ex2_approx(b.max - max);
         a.max = max;
         a.sum = a.sum * of_a + b.sum * of_b;
-        #pragma unroll
+#pragma unroll
         for (int i = 0; i < 4; i++)
             a.out.v[i] = a.out.v[i] * of_a + b.out.v[i] * of_b;
     }
@@ -125,7 +126,7 @@ private:
 
         const auto end = finalise(p.sinks, q_head, sum.max, sum.sum);
         auto* o = output(p, request, q_head) + 4 * quad;
-        #pragma unroll
+#pragma unroll
         for (int i = 0; i < 4; i++)
             o[i] = Element::narrow(sum.out.v[i] * end.factor);
         if (quad == 0)

@@ -4,8 +4,8 @@
 //   lse = ln(e^lse_a + e^lse_b),   o = (e^lse_a o_a + e^lse_b o_b) / e^lse
 //
 // in fp32, natural logs. (0, -inf) is neutral; whatever o holds beside a -inf counts as 0. The
-// result may take the place of either operand: a warp owns a row, and reads both lse of it before it
-// writes any. Grid: ceil(rows / warps_per_block), or fewer.
+// result may take the place of either operand: a warp owns a row, and reads both lse of it before
+// it writes any. Grid: ceil(rows / warps_per_block), or fewer.
 #pragma once
 #include "block/types.cuh"
 

@@ -40,7 +40,8 @@ static void compute_transpose(ftj_cpu_lane* lanes) {
 }
 
 // ---- what a lane calls -------------------------------------------------------------------------
-FTJ_DEVICE uint32_t collective(const char* name, ftj_cpu_compute compute, uint32_t w0, uint32_t w1) {
+FTJ_DEVICE uint32_t collective(const char* name, ftj_cpu_compute compute, uint32_t w0,
+                               uint32_t w1) {
     ftj_cpu_lane lane = {{w0, w1}};
     running_block->calls->warp_collective(running_block, name, compute, &lane);
     return lane.w[0];

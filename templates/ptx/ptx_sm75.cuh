@@ -84,7 +84,10 @@ FTJ_DEVICE void st_shared_u32(uint32_t address, uint32_t v) {
     asm volatile("st.shared.u32 [%0], %1;" : : "r"(address), "r"(v) : "memory");
 }
 FTJ_DEVICE void st_shared_u16(uint32_t address, uint32_t v) {
-    asm volatile("st.shared.u16 [%0], %1;" : : "r"(address), "h"(static_cast<uint16_t>(v)) : "memory");
+    asm volatile("st.shared.u16 [%0], %1;"
+                 :
+                 : "r"(address), "h"(static_cast<uint16_t>(v))
+                 : "memory");
 }
 FTJ_DEVICE void st_shared_u8(uint32_t address, uint32_t v) {
     asm volatile("st.shared.u8 [%0], %1;" : : "r"(address), "r"(v) : "memory");
@@ -99,9 +102,13 @@ FTJ_DEVICE void sync_block() { __syncthreads(); }
 // shfl.sync over the whole warp.
 FTJ_DEVICE uint32_t shfl(uint32_t v, uint32_t lane) { return __shfl_sync(all_lanes, v, lane); }
 FTJ_DEVICE float shfl(float v, uint32_t lane) { return __shfl_sync(all_lanes, v, lane); }
-FTJ_DEVICE uint32_t shfl_xor(uint32_t v, uint32_t mask) { return __shfl_xor_sync(all_lanes, v, mask); }
+FTJ_DEVICE uint32_t shfl_xor(uint32_t v, uint32_t mask) {
+    return __shfl_xor_sync(all_lanes, v, mask);
+}
 FTJ_DEVICE float shfl_xor(float v, uint32_t mask) { return __shfl_xor_sync(all_lanes, v, mask); }
-FTJ_DEVICE uint32_t shfl_up(uint32_t v, uint32_t delta) { return __shfl_up_sync(all_lanes, v, delta); }
+FTJ_DEVICE uint32_t shfl_up(uint32_t v, uint32_t delta) {
+    return __shfl_up_sync(all_lanes, v, delta);
+}
 // vote.sync.any
 FTJ_DEVICE bool any(bool predicate) { return __any_sync(all_lanes, predicate); }
 
@@ -125,7 +132,9 @@ FTJ_DEVICE uint32_t float_bits(float v) { return __float_as_uint(v); }
 FTJ_DEVICE float bits_float(uint32_t v) { return __uint_as_float(v); }
 
 // prmt: byte i of the result is byte selector[4i..4i+2] of {b, a}; a constant selector.
-FTJ_DEVICE uint32_t prmt(uint32_t a, uint32_t b, uint32_t selector) { return __byte_perm(a, b, selector); }
+FTJ_DEVICE uint32_t prmt(uint32_t a, uint32_t b, uint32_t selector) {
+    return __byte_perm(a, b, selector);
+}
 
 // lop3: any bitwise function of three words; `table` is its truth table, 0xF0 & 0xCC | 0xAA.
 template <uint32_t table>

@@ -40,13 +40,22 @@ FTJ_DEVICE uint32_t cvt_rn_bf16x2_f32(float low, float high) {
 
 // cp.async of 16 (past L1), 8 and 4 bytes, global to shared. PTX ISA 7.0.
 FTJ_DEVICE void cp_async_16(uint32_t shared, const void* global) {
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" : : "r"(shared), "l"(global) : "memory");
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;"
+                 :
+                 : "r"(shared), "l"(global)
+                 : "memory");
 }
 FTJ_DEVICE void cp_async_8(uint32_t shared, const void* global) {
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 8;" : : "r"(shared), "l"(global) : "memory");
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 8;"
+                 :
+                 : "r"(shared), "l"(global)
+                 : "memory");
 }
 FTJ_DEVICE void cp_async_4(uint32_t shared, const void* global) {
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" : : "r"(shared), "l"(global) : "memory");
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4;"
+                 :
+                 : "r"(shared), "l"(global)
+                 : "memory");
 }
 // cp.async.commit_group: what was issued since the last one becomes a group.
 FTJ_DEVICE void cp_async_commit() { asm volatile("cp.async.commit_group;" : : : "memory"); }
