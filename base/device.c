@@ -73,7 +73,8 @@ void ftj_device_from_capability(int major, int minor, struct ftj_device *device)
     snprintf(device->target, sizeof(device->target), "sm_%d%s", number, is_specific ? "a" : "");
 }
 
-/* What the CPU target emulates, in the shared memory of an sm_80 so that it runs sm_80's tiles. */
+/* What the CPU target emulates: the features are what ptx_cpu.cuh has, the limits those of a
+ * Hopper, so that what fits there fits here. */
 static void describe_cpu(struct ftj_device *device)
 {
     *device = (struct ftj_device){
@@ -82,9 +83,9 @@ static void describe_cpu(struct ftj_device *device)
         .target = "cpu",
         .features = SM89,
         .probed = SM89,
-        .num_sms = 8,
-        .smem_bytes = 166912,
-        .smem_per_sm_bytes = 167936,
+        .num_sms = 4,
+        .smem_bytes = 232448,
+        .smem_per_sm_bytes = 233472,
         .registers_per_sm = 65536,
     };
 }

@@ -55,6 +55,12 @@ ftj_status bench_kernel_load(const struct bench_session *session, const char *na
     ftj_status status = ftj_nvrtc_find(&compiler, path[0] ? path : NULL, NULL);
     if (!status)
         status = compiler.compile(&compiler, &unit, &binary);
+    if (status == FTJ_E_COMPILE) {
+        char complaint[256];
+        ftj_binary_complaint(&binary, complaint, sizeof(complaint));
+        status =
+            ftj_fail(NULL, status, "%s for %s does not compile: %s", name, unit.target, complaint);
+    }
     if (!status)
         status = bench_driver_check(driver, driver->module_load(module, binary.code.data),
                                     "cuModuleLoadData");

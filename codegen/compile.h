@@ -17,11 +17,15 @@ struct ftj_binary {
 };
 void ftj_binary_finish(struct ftj_binary *binary);
 
+/* The compiler's first complaint, for a sentence: the first line of the log that says "error", else
+ * its first line. */
+void ftj_binary_complaint(const struct ftj_binary *binary, char *text, size_t size);
+
 /* A compiler that was found. `id` and `path` are known without loading it; compile() loads it on
  * first use. Any thread. */
 struct ftj_compiler {
-    char id[256];   /* enters the key: "nvrtc 13.0.88 65be0db3.../ab12..." ; "" when none is there */
-    char path[256]; /* "" when none is there */
+    char id[256]; /* enters the key: "nvrtc 13.0.88 65be0db3.../ab12..." ; "" when none is there */
+    char path[256];     /* "" when none is there */
     char missing[1024]; /* when none is there: what was tried, for the sentence */
     const char *output; /* "cubin" or "so" */
     const struct ftj_log *log;
@@ -29,6 +33,8 @@ struct ftj_compiler {
      * many. They are part of the key. */
     size_t (*options)(const struct ftj_compiler *compiler, const struct ftj_source *source,
                       const char **options, size_t max_options, char storage[64]);
+    /* FTJ_E_COMPILE is the one failure that compile() leaves to its caller to report, who knows
+     * more about it: binary->log then says why. */
     ftj_status (*compile)(struct ftj_compiler *compiler, const struct ftj_source *source,
                           struct ftj_binary *binary);
     void (*finish)(struct ftj_compiler *compiler);

@@ -202,24 +202,29 @@ static uint32_t sum_before(const char *log, const char *unit)
     return sum;
 }
 
-/* First line that says "error", else the first line. */
-static void first_error(const char *log, char *line, size_t size)
+/* Put why the kernel could not be had in front of the log, where the report looks for it. */
+static ftj_status explain(const struct job *job, const char *call, const char *fault,
+                          struct ftj_binary *binary)
 {
-    const char *start = strstr(log, "error");
-    while (start && start > log && start[-1] != '\n')
-        start--;
-    if (!start)
-        start = log;
-    snprintf(line, size, "%.*s", (int)strcspn(start, "\n"), start);
+    struct ftj_text text = {0};
+    ftj_text_printf(&text, "error: NVRTC %d.%d: %s: %s\n%s", job->nvrtc->major, job->nvrtc->minor,
+                    call, fault, binary->log.data ? (const char *)binary->log.data : "");
+    if (text.failed) {
+        ftj_text_finish(&text);
+        return FTJ_E_COMPILE;
+    }
+    ftj_bytes_finish(&binary->log);
+    binary->log = (struct ftj_bytes){.data = (uint8_t *)text.data, .size = text.size};
+    return FTJ_E_COMPILE;
 }
 
-static ftj_status judge(const struct job *job, const struct ftj_log *log)
+static ftj_status judge(const struct job *job, const struct ftj_log *log, struct ftj_binary *binary)
 {
     const struct ftj_nvrtc *nvrtc = job->nvrtc;
     const char *template_id = job->source->template_id;
     const char *target = job->source->target;
     char line[MAX_SENTENCE];
-    first_error(job->log.data ? (const char *)job->log.data : "", line, sizeof(line));
+    ftj_binary_complaint(binary, line, sizeof(line));
 
     if (job->out_of_memory || job->result == FTJ_NVRTC_ERROR_OUT_OF_MEMORY)
         return ftj_fail(log, FTJ_E_NO_MEMORY, "no memory to compile %s for %s", template_id,
@@ -229,17 +234,13 @@ static ftj_status judge(const struct job *job, const struct ftj_log *log)
                         "NVRTC %d.%d is too old for %s: it refused the options of %s: %s",
                         nvrtc->major, nvrtc->minor, target, template_id, line);
     if (job->result)
-        return ftj_fail(log, FTJ_E_COMPILE, "NVRTC %d.%d could not compile %s for %s: %s: %s",
-                        nvrtc->major, nvrtc->minor, template_id, target,
-                        nvrtc->error_string(job->result), *line ? line : job->call);
+        return strstr(line, "error")
+                   ? FTJ_E_COMPILE
+                   : explain(job, job->call, nvrtc->error_string(job->result), binary);
 
     const unsigned int sm = (unsigned int)strtoul(target + strcspn(target, "0123456789"), NULL, 10);
     const char *fault = ftj_elf_cubin_fault(job->code.data, job->code.size, sm, KERNEL_NAME);
-    if (fault)
-        return ftj_fail(log, FTJ_E_COMPILE,
-                        "NVRTC %d.%d compiled %s for %s, but what it returned is unusable: %s",
-                        nvrtc->major, nvrtc->minor, template_id, target, fault);
-    return FTJ_OK;
+    return fault ? explain(job, "what it returned is unusable", fault, binary) : FTJ_OK;
 }
 
 static uint64_t now_us(void)
@@ -260,21 +261,17 @@ ftj_status ftj_nvrtc_compile(const struct ftj_nvrtc *nvrtc, const struct ftj_sou
         return ftj_fail(log, FTJ_E_NO_MEMORY, "no thread with a stack of %u bytes to compile on",
                         STACK_BYTES);
 
-    const ftj_status status = judge(&job, log);
-    if (job.log.data) {
-        const char *text = (const char *)job.log.data;
-        if (status == FTJ_OK) {
-            binary->registers = sum_before(text, " registers");
-            binary->smem_bytes = sum_before(text, " bytes smem");
-            binary->spill_bytes =
-                sum_before(text, " bytes spill stores") + sum_before(text, " bytes spill loads");
-        }
-        binary->log = job.log;
-    }
+    binary->log = job.log;
+    const ftj_status status = judge(&job, log, binary);
     if (status) {
         ftj_bytes_finish(&job.code);
         return status;
     }
+    const char *text = binary->log.data ? (const char *)binary->log.data : "";
+    binary->registers = sum_before(text, " registers");
+    binary->smem_bytes = sum_before(text, " bytes smem");
+    binary->spill_bytes =
+        sum_before(text, " bytes spill stores") + sum_before(text, " bytes spill loads");
     binary->code = job.code;
     binary->compile_us = (uint32_t)(now_us() - start);
     return FTJ_OK;

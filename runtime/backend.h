@@ -23,6 +23,7 @@ struct ftj_module {
 struct ftj_backend {
     const struct ftj_backend_ops *ops;
     const struct ftj_log *log; /* borrowed from the context */
+    const char *compiler;      /* id of whose code it loads, borrowed likewise; NULL: unknown */
     struct ftj_device device;  /* as probed and narrowed */
     void *state;               /* owned by the implementation */
 };

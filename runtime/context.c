@@ -44,6 +44,7 @@ ftj_status ftj_context_create(const ftj_settings *settings, ftj_context **out)
     status = find_compiler(ctx, settings);
     if (status)
         goto cleanup;
+    ctx->backend.compiler = ctx->compiler.id;
     status = ftj_store_create(settings->cache_dir, settings->no_cache, &ctx->log, &ctx->store);
     if (status)
         goto cleanup;

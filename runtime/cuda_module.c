@@ -46,6 +46,13 @@ static void name_image(const struct ftj_bytes *code, char *text, size_t size)
     }
 }
 
+/* How much of a compiler's id is its name and version: "nvrtc 13.0.88"; build ids follow. */
+static int name_length(const char *id)
+{
+    const size_t name = strcspn(id, " ");
+    return (int)(id[name] ? name + 1 + strcspn(id + name + 1, " ") : name);
+}
+
 static ftj_status fail_load(const struct ftj_backend *backend, const struct ftj_bytes *code,
                             int result, const char *call)
 {
@@ -60,9 +67,11 @@ static ftj_status fail_load(const struct ftj_backend *backend, const struct ftj_
     const bool is_too_new =
         result == FTJ_CU_ERROR_INVALID_PTX || result == FTJ_CU_ERROR_UNSUPPORTED_PTX_VERSION;
     const int version = cuda->driver.version;
+    const char *compiler = backend->compiler && *backend->compiler ? backend->compiler : "NVRTC";
     return ftj_fail(backend->log, FTJ_E_DAMAGED,
-                    "%s: the driver (CUDA %d.%d) refused %s for %s with %s%s", call, version / 1000,
-                    version % 1000 / 10, image, backend->device.target, answer,
+                    "%s: the driver (CUDA %d.%d) refused %s for %s by %.*s with %s%s", call,
+                    version / 1000, version % 1000 / 10, image, backend->device.target,
+                    name_length(compiler), compiler, answer,
                     is_too_new ? "; the compiler is newer than the driver: update the driver, or "
                                  "name an NVRTC no newer than it in FTJIT_NVRTC"
                                : "");

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Report files of a failed compile: <tmp>/ftjit-XXXXXX/<key>.cu and .log, readable by their owner. */
+/* Report files of a failed compile: <tmp>/ftjit-XXXXXX/<key>.cu and .log, readable by their owner.
+ */
 #include "runtime/report.h"
 
 #include <stdio.h>
@@ -19,15 +20,6 @@ static bool write_file(const char *folder, const char *name, const char *ending,
     return fclose(file) == 0 && written;
 }
 
-/* The compiler's first complaint, for the sentence. */
-static size_t first_line(const struct ftj_bytes *log)
-{
-    size_t length = 0;
-    while (length < log->size && length < 300 && log->data[length] != '\n')
-        length++;
-    return length;
-}
-
 void ftj_report_compile(const struct ftj_log *log, const struct ftj_key *key,
                         const struct ftj_source *source, const struct ftj_binary *binary)
 {
@@ -35,17 +27,17 @@ void ftj_report_compile(const struct ftj_log *log, const struct ftj_key *key,
     char folder[256];
     const int length =
         snprintf(folder, sizeof(folder), "%s/ftjit-XXXXXX", parent && *parent ? parent : "/tmp");
-    const int complaint = (int)first_line(&binary->log);
+    char complaint[300];
+    ftj_binary_complaint(binary, complaint, sizeof(complaint));
     const char *text = binary->log.data ? (const char *)binary->log.data : "";
 
-    const bool saved =
-        length < (int)sizeof(folder) && mkdtemp(folder) &&
-        write_file(folder, key->hex, "cu", source->text.data, source->text.size) &&
-        write_file(folder, key->hex, "log", text, binary->log.size);
+    const bool saved = length < (int)sizeof(folder) && mkdtemp(folder) &&
+                       write_file(folder, key->hex, "cu", source->text.data, source->text.size) &&
+                       write_file(folder, key->hex, "log", text, binary->log.size);
     if (saved)
-        (void)ftj_fail(log, FTJ_E_COMPILE, "%s for %s does not compile: %.*s; see %s/%s.cu and .log",
-                       source->template_id, source->target, complaint, text, folder, key->hex);
+        (void)ftj_fail(log, FTJ_E_COMPILE, "%s for %s does not compile: %s; see %s/%s.cu and .log",
+                       source->template_id, source->target, complaint, folder, key->hex);
     else
-        (void)ftj_fail(log, FTJ_E_COMPILE, "%s for %s does not compile: %.*s",
-                       source->template_id, source->target, complaint, text);
+        (void)ftj_fail(log, FTJ_E_COMPILE, "%s for %s does not compile: %s", source->template_id,
+                       source->target, complaint);
 }

@@ -197,25 +197,18 @@ static void read_name(char *name, size_t size)
         fclose(file);
 }
 
-/* The limits are those of a Hopper, so that what fits there fits here; the features are what
- * ptx_cpu.cuh has. */
-static void describe(struct ftj_device *device)
+/* The target, as base/device.c has it, on this host. */
+static ftj_status describe(const struct ftj_log *log, struct ftj_device *device)
 {
+    const ftj_status status = ftj_device_of_target("cpu", log, device);
+    if (status)
+        return status;
     const long pages = sysconf(_SC_PHYS_PAGES);
     const long page_bytes = sysconf(_SC_PAGESIZE);
-
-    *device = (struct ftj_device){
-        .kind = FTJ_DEVICE_CPU,
-        .target = "cpu",
-        .probed = FTJ_HAS_MMA_F16 | FTJ_HAS_CP_ASYNC | FTJ_HAS_MMA_BF16 | FTJ_HAS_FP8_CONVERT,
-        .num_sms = 4,
-        .smem_bytes = 227u << 10,
-        .smem_per_sm_bytes = 228u << 10,
-        .registers_per_sm = 65536,
-        .memory_bytes = pages > 0 && page_bytes > 0 ? (uint64_t)pages * (uint64_t)page_bytes : 0,
-    };
-    device->features = device->probed;
+    if (pages > 0 && page_bytes > 0)
+        device->memory_bytes = (uint64_t)pages * (uint64_t)page_bytes;
     read_name(device->name, sizeof(device->name));
+    return FTJ_OK;
 }
 
 ftj_status ftj_cpu_backend_init(struct ftj_backend *backend, const ftj_settings *settings,
@@ -226,13 +219,14 @@ ftj_status ftj_cpu_backend_init(struct ftj_backend *backend, const ftj_settings 
                         settings->device);
 
     struct ftj_backend opened = {.ops = &cpu_ops, .log = log};
-    describe(&opened.device);
+    ftj_status status = describe(log, &opened.device);
+    if (status)
+        return status;
     const char *names = settings->features ? settings->features : getenv("FTJIT_FEATURES");
-    if (names) {
-        const ftj_status status = ftj_features_narrow(&opened.device.features, names, log);
-        if (status)
-            return status;
-    }
+    if (names)
+        status = ftj_features_narrow(&opened.device.features, names, log);
+    if (status)
+        return status;
     opened.state = ftj_cpu_pool_create();
     if (!opened.state)
         return ftj_fail(log, FTJ_E_NO_MEMORY, "no memory for the CPU device");

@@ -98,23 +98,8 @@ static ftj_status write_source(const struct workplace *place, const struct ftj_t
     return FTJ_OK;
 }
 
-/* The first line of the log that speaks of an error, for the sentence. */
-static const char *first_error(const struct ftj_bytes *log, int *length)
-{
-    const char *text = (const char *)log->data;
-    const char *found = text ? strstr(text, "error") : NULL;
-    if (!found) {
-        *length = 0;
-        return "";
-    }
-    while (found > text && found[-1] != '\n')
-        found--;
-    *length = (int)strcspn(found, "\n");
-    return found;
-}
-
-static ftj_status run_compiler(struct ftj_compiler *compiler, const struct ftj_source *source,
-                               const struct workplace *place, struct ftj_binary *binary)
+static ftj_status run_compiler(struct ftj_compiler *compiler, const struct workplace *place,
+                               struct ftj_binary *binary)
 {
     const char *argv[NUM_OPTIONS + 5] = {compiler->path};
     memcpy(argv + 1, options, sizeof(options));
@@ -134,10 +119,8 @@ static ftj_status run_compiler(struct ftj_compiler *compiler, const struct ftj_s
     if (is_read && binary->code.size > 0)
         return FTJ_OK;
 
-    int length = 0;
-    const char *error = first_error(&binary->log, &length);
-    return ftj_fail(compiler->log, FTJ_E_COMPILE, "%s rejected kernel %s: %.*s", compiler->path,
-                    source->template_id, length, error);
+    ftj_bytes_finish(&binary->code);
+    return FTJ_E_COMPILE;
 }
 
 static uint64_t now_us(void)
@@ -169,7 +152,7 @@ static ftj_status compile(struct ftj_compiler *compiler, const struct ftj_source
     status = write_source(&place, &unit, compiler->log);
     if (status)
         goto cleanup;
-    status = run_compiler(compiler, source, &place, binary);
+    status = run_compiler(compiler, &place, binary);
     binary->compile_us = (uint32_t)(now_us() - start_us);
 
 cleanup:

@@ -212,7 +212,9 @@ static void *compile_jobs(void *data)
 
         struct matrix_job *job = &matrix->jobs[index];
         job->status = matrix->compiler.compile(&matrix->compiler, &job->source, &job->binary);
-        if (job->status)
+        if (job->status == FTJ_E_COMPILE)
+            ftj_binary_complaint(&job->binary, job->error, sizeof(job->error));
+        else if (job->status)
             snprintf(job->error, sizeof(job->error), "%s", ftj_last_error());
         finish_job(matrix, job);
     }

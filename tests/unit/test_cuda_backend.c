@@ -266,8 +266,9 @@ Test(cuda_backend, refuses_images_that_are_not_this_devices)
     static uint8_t text[] = "// written by a newer compiler\n.version 9.1\n.target sm_90a\n";
     const struct ftj_bytes ptx = {.data = text, .size = sizeof(text)};
     setenv("FAKE_CUDA_REFUSE", "ptx", 1);
+    backend.compiler = "nvrtc 13.5 0123456789abcdef 0123456789abcdef";
     cr_expect_eq(backend.ops->module_load(&backend, &ptx, &config, &module), FTJ_E_DAMAGED);
-    expect_said("refused PTX 9.1 for sm_90a");
+    expect_said("refused PTX 9.1 for sm_90a by nvrtc 13.5 with");
     expect_said("FTJIT_NVRTC");
 
     const struct ftj_bytes empty = {0};

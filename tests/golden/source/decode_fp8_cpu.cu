@@ -7,16 +7,16 @@
 
 struct Config {
     static constexpr int num_threads = 128;
-    static constexpr int min_blocks = 2;
-    static constexpr int smem_bytes = 71168;
+    static constexpr int min_blocks = 3;
+    static constexpr int smem_bytes = 58368;
     static constexpr int head_dim = 96;
     using Element = ftj::Bf16;
     using KCodec = ftj::CodecFp8<ftj::E4m3Hardware>;
     using VCodec = ftj::CodecFp8<ftj::E4m3Hardware>;
     static constexpr int page_size = 16;
     static constexpr int num_warps = 4;
-    static constexpr int num_stages = 5;
-    static constexpr int tile_tokens = 16;
+    static constexpr int num_stages = 2;
+    static constexpr int tile_tokens = 32;
     static constexpr int n_tiles = 1;
     static constexpr int k_code_chunk = 16;
     static constexpr int v_code_chunk = 16;
