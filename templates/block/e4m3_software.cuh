@@ -11,11 +11,15 @@ namespace ftj {
 struct E4m3Software {
     static constexpr float widen_fold = 256.0f;  // 2^(15 - 7), the difference of the biases
 
-    // The two codes in the low half, as fp16 values / widen_fold: the fields at fp16's places.
+    // The two codes in the low half, as fp16 values / widen_fold: the fields at fp16's places. One
+    // more in the last place of 7F, and of no other code, carries into the top exponent bit, which
+    // is all that it lacks to be fp16's NaN.
     static __device__ __forceinline__ uint32_t widen2(uint32_t codes) {
-        constexpr uint32_t signs = 0x80008000u, magnitudes = 0x3f803f80u;
+        constexpr uint32_t signs = 0x80008000u, magnitude_bits = 0x3f803f80u;
+        constexpr uint32_t last_places = 0x00800080u, top_exponents = 0x40004000u;
         const uint32_t tops = ptx::prmt(codes, 0, 0x1404);  // a code to the top of each half
-        return (tops & signs) | (tops >> 1 & magnitudes);
+        const uint32_t magnitudes = tops >> 1 & magnitude_bits;
+        return (tops & signs) | magnitudes | ((magnitudes + last_places) & top_exponents);
     }
 
     static __device__ __forceinline__ uint32_t encode(float v) {

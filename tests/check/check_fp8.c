@@ -16,12 +16,13 @@ static const struct {
     ftj_kv_format format;
     ftj_dtype dtype;
     bool generic;
-    bool nan_patterns; /* 7F and FF, which are read as +-480 and never written */
+    bool nan_keys; /* 7F and FF, which no encoder writes, in K too: nothing but NaN comes out */
 } code_rows[] = {
     {FTJ_KV_FP8, FTJ_DTYPE_BF16, false, false},   {FTJ_KV_FP8, FTJ_DTYPE_FP16, false, false},
     {FTJ_KV_NVFP4, FTJ_DTYPE_BF16, false, false}, {FTJ_KV_NVFP4, FTJ_DTYPE_FP16, false, false},
     {FTJ_KV_FP8, FTJ_DTYPE_BF16, true, false},    {FTJ_KV_NVFP4, FTJ_DTYPE_FP16, true, false},
-    {FTJ_KV_FP8, FTJ_DTYPE_FP16, false, true},    {FTJ_KV_FP8, FTJ_DTYPE_FP16, true, true},
+    {FTJ_KV_FP8, FTJ_DTYPE_FP16, false, true},    {FTJ_KV_NVFP4, FTJ_DTYPE_BF16, false, true},
+    {FTJ_KV_FP8, FTJ_DTYPE_FP16, true, true},     {FTJ_KV_NVFP4, FTJ_DTYPE_BF16, true, true},
 };
 #define NUM_CODE_ROWS (sizeof(code_rows) / sizeof(*code_rows))
 #define HEAD_DIM      32
@@ -36,25 +37,35 @@ static uint64_t num_code_rows(const struct check_options *options)
 static void describe_codes(struct check_row *row)
 {
     const bool is_fp8 = code_rows[row->index].format == FTJ_KV_FP8;
-    snprintf(row->shape, sizeof(row->shape), "%s %s %s",
-             code_rows[row->index].nan_patterns ? "the fp8 codes 7F and FF"
-             : is_fp8                           ? "all 254 finite fp8 codes"
-                                                : "all nvfp4 block scales",
+    snprintf(row->shape, sizeof(row->shape), "all %s%s %s %s",
+             is_fp8 ? "256 fp8 codes" : "nvfp4 block scales",
+             code_rows[row->index].nan_keys ? ", a NaN in every key" : "",
              code_rows[row->index].dtype == FTJ_DTYPE_FP16 ? "fp16" : "bf16",
              code_rows[row->index].generic ? "generic" : "decode");
 }
 
+/* V of a request and head is `row`. K is the same, but for its NaN patterns: the score is a sum
+ * over the whole row, so one of them is seen by itself (`spoiled`), or none at all. */
+static void put_rows(struct attention_case *c, uint32_t r, uint32_t h, struct ref_row *row,
+                     uint8_t *last_code, bool spoiled)
+{
+    const uint64_t slot = attention_case_slot(c, r, 0);
+    check_cache_put(&c->cache, CHECK_V, slot, h, row);
+    if (spoiled)
+        *last_code |= 0x7f;
+    else if ((*last_code & 0x7f) == 0x7f)
+        --*last_code;
+    check_cache_put(&c->cache, CHECK_K, slot, h, row);
+}
+
 /* Request r reads codes 32 r .. 32 r + 31; query head g asks for element g. */
-static void fill_fp8(struct attention_case *c, bool nan_patterns)
+static void fill_fp8(struct attention_case *c, bool nan_keys)
 {
     for (uint32_t r = 0; r < BATCH; r++) {
         struct ref_row row = {.row_scale = 1};
         for (uint32_t d = 0; d < HEAD_DIM; d++)
             row.codes[d] = (uint8_t)(r * HEAD_DIM + d);
-        if ((row.codes[HEAD_DIM - 1] & 0x7f) == 0x7f && !nan_patterns)
-            row.codes[HEAD_DIM - 1]--;
-        check_cache_put(&c->cache, CHECK_K, attention_case_slot(c, r, 0), 0, &row);
-        check_cache_put(&c->cache, CHECK_V, attention_case_slot(c, r, 0), 0, &row);
+        put_rows(c, r, 0, &row, &row.codes[HEAD_DIM - 1], nan_keys);
         for (uint32_t g = 0; g < c->shape.group; g++) {
             for (uint32_t d = 0; d < HEAD_DIM; d++)
                 attention_case_q(c, r, g)[d] = ref_16bit_narrow(c->shape.dtype, d == g);
@@ -62,20 +73,17 @@ static void fill_fp8(struct attention_case *c, bool nan_patterns)
     }
 }
 
-/* Every element is 1 (code 2) times its block's scale, 0 .. 126; NaN patterns are never written. */
-static void fill_nvfp4(struct attention_case *c)
+/* Every element is 1 (code 2) times its block's scale, 0 .. 127. */
+static void fill_nvfp4(struct attention_case *c, bool nan_keys)
 {
     for (uint32_t r = 0; r < BATCH; r++) {
         for (uint32_t h = 0; h < c->shape.num_kv_heads; h++) {
             struct ref_row row = {.row_scale = 1};
             for (uint32_t i = 0; i < HEAD_DIM / 2; i++)
                 row.codes[i] = 0x22;
-            for (uint32_t b = 0; b < 2; b++) {
-                const uint32_t code = (r * c->shape.num_kv_heads + h) * 2 + b;
-                row.block_scales[b] = (uint8_t)(code < 127 ? code : 126);
-            }
-            check_cache_put(&c->cache, CHECK_K, attention_case_slot(c, r, 0), h, &row);
-            check_cache_put(&c->cache, CHECK_V, attention_case_slot(c, r, 0), h, &row);
+            for (uint32_t b = 0; b < 2; b++)
+                row.block_scales[b] = (uint8_t)((r * c->shape.num_kv_heads + h) * 2 + b);
+            put_rows(c, r, h, &row, &row.block_scales[1], nan_keys);
             for (uint32_t g = 0; g < c->shape.group; g++) {
                 uint16_t *q = attention_case_q(c, r, h * c->shape.group + g);
                 for (uint32_t d = 0; d < HEAD_DIM; d++)
@@ -85,28 +93,36 @@ static void fill_nvfp4(struct attention_case *c)
     }
 }
 
+/* `wanted`, or any NaN where that is one. */
+static bool is_value(double got, double wanted, double tolerance)
+{
+    return isnan(wanted) ? isnan(got) : fabs(got - wanted) <= tolerance;
+}
+
 /* Exact values in, exact values out: no tolerance but the last bit of LSE, which passes through
- * base 2. */
+ * base 2. One key has the weight 1, or NaN. */
 static void check_codes(const struct attention_case *c, struct check_row *row,
                         const struct attention_result *result)
 {
-    double values[HEAD_DIM];
+    const bool nan_keys = code_rows[row->index].nan_keys;
+    double k[HEAD_DIM], v[HEAD_DIM];
     for (uint32_t r = 0; r < BATCH; r++) {
         for (uint32_t head = 0; head < c->num_q_heads; head++) {
             const uint32_t kv_head = head / c->shape.group;
             const size_t index = r * (size_t)c->num_q_heads + head;
-            check_cache_decode(&c->cache, CHECK_V, attention_case_slot(c, r, 0), kv_head, values);
+            check_cache_decode(&c->cache, CHECK_K, attention_case_slot(c, r, 0), kv_head, k);
+            check_cache_decode(&c->cache, CHECK_V, attention_case_slot(c, r, 0), kv_head, v);
             for (uint32_t d = 0; d < HEAD_DIM; d++) {
                 const double got =
                     (double)ref_16bit_widen(c->shape.dtype, result->o[index * HEAD_DIM + d]);
-                if (got != values[d])
+                if (!is_value(got, nan_keys ? (double)NAN : v[d], 0))
                     check_fail(row, "V of request %u head %u element %u: read %.9g, is %.9g", r,
-                               kv_head, d, got, values[d]);
+                               kv_head, d, got, v[d]);
             }
             const uint32_t element =
                 head % c->shape.group * (c->shape.k_format == FTJ_KV_FP8 ? 1 : 16);
-            const double score = values[element]; /* K holds the same row */
-            if (!(fabs((double)result->lse[index] - score) <= 1e-6 * fabs(score)))
+            const double score = nan_keys ? (double)NAN : k[element];
+            if (!is_value((double)result->lse[index], score, 1e-6 * fabs(score)))
                 check_fail(row, "K of request %u head %u element %u: read %.9g, is %.9g", r,
                            kv_head, element, (double)result->lse[index], score);
         }
@@ -135,9 +151,9 @@ static void run_codes(struct check_row *row, void *prepared)
     struct attention_result result = {0};
     if (attention_case_init(&c, row, &shape)) {
         if (is_fp8)
-            fill_fp8(&c, code_rows[row->index].nan_patterns);
+            fill_fp8(&c, code_rows[row->index].nan_keys);
         else
-            fill_nvfp4(&c);
+            fill_nvfp4(&c, code_rows[row->index].nan_keys);
         if (attention_device_init(&device, row, &c) &&
             (shape.with_generic ? attention_generic : attention_decode)(&device, row, &c, &result))
             check_codes(&c, row, &result);

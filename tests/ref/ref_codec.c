@@ -43,6 +43,8 @@ float ref_e4m3_decode(uint8_t code)
 {
     const int exponent = code >> 3 & 15;
     const int mantissa = code & 7;
+    if ((code & 0x7f) == 0x7f)
+        return NAN;
     const float magnitude =
         exponent == 0 ? ldexpf((float)mantissa, -9) : ldexpf((float)(8 + mantissa), exponent - 10);
     return code & 0x80 ? -magnitude : magnitude;

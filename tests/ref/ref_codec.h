@@ -22,7 +22,7 @@
  * Zeros and what rounds to zero give 0x00, never 0x80. */
 uint8_t ref_e4m3_encode(float value);
 
-/* Exact. The NaN patterns 0x7f and 0xff, which no encoder writes, give +-480. */
+/* Exact. 0x7f and 0xff, which no encoder writes, are NaN. */
 float ref_e4m3_decode(uint8_t code);
 
 /* E2M1 in the low four bits, nearest, ties to even, saturates at +-6. The sign bit is set for

@@ -97,14 +97,15 @@ Test(ref_codec, e4m3_decodes_the_fields_of_every_code)
         double wanted =
             exponent ? pow(2, exponent - 7) * (1 + mantissa / 8.0) : pow(2, -6) * mantissa / 8;
         wanted = code >= 128 ? -wanted : wanted;
+        if ((code & 0x7f) == 0x7f)
+            continue;
         const float got = ref_e4m3_decode((uint8_t)code);
         cr_expect(got == wanted && (signbit(got) != 0) == (code >= 128), "code %02x gave %a", code,
                   got);
-        if ((code & 0x7f) != 0x7f)
-            cr_expect(ref_e4m3_encode(got) == (code == 0x80 ? 0 : code), "code %02x", code);
+        cr_expect(ref_e4m3_encode(got) == (code == 0x80 ? 0 : code), "code %02x", code);
     }
-    cr_expect(ref_e4m3_decode(0x7f) == 480.0f);
-    cr_expect(ref_e4m3_decode(0xff) == -480.0f);
+    cr_expect(isnan(ref_e4m3_decode(0x7f)));
+    cr_expect(isnan(ref_e4m3_decode(0xff)));
 }
 
 Test(ref_codec, e2m1_encodes_to_the_nearest_code_with_the_sign_of_what_is_below_zero)
