@@ -66,7 +66,10 @@ static void plan_decode(struct ftj_attention *attn)
 ftj_status ftj_attention_create(ftj_context *ctx, const ftj_attention_desc *desc,
                                 ftj_attention **out)
 {
-    ftj_status status = ftj_desc_check(desc, &ctx->log);
+    ftj_status status = ftj_context_check(ctx);
+    if (status)
+        return status;
+    status = ftj_desc_check(desc, &ctx->log);
     if (status)
         return status;
     struct ftj_attention *attn = calloc(1, sizeof(*attn));
@@ -97,8 +100,9 @@ void ftj_attention_destroy(ftj_attention *attn)
 
 static ftj_status need(const struct ftj_attention *attn, enum ftj_kernel_op op, const char *name)
 {
-    if (attn->kernels[op])
-        return FTJ_OK;
+    const ftj_status status = ftj_context_check(attn->ctx);
+    if (status || attn->kernels[op])
+        return status;
     return ftj_fail(&attn->ctx->log, FTJ_E_INVALID,
                     "the attention was created without %s; add it to desc.ops", name);
 }

@@ -28,6 +28,23 @@ static ftj_status find_compiler(struct ftj_context *ctx, const ftj_settings *set
     return ftj_nvrtc_find(&ctx->compiler, settings->compiler_path, &ctx->log);
 }
 
+/* FTJIT_NO_COMPILE and FTJIT_SEALED. */
+static ftj_status read_seal(const struct ftj_log *log, enum ftj_seal *seal)
+{
+    const char *no_compile = getenv("FTJIT_NO_COMPILE");
+    const char *sealed = getenv("FTJIT_SEALED");
+    if (sealed && *sealed && strcmp(sealed, "count") != 0 && strcmp(sealed, "error") != 0)
+        return ftj_fail(log, FTJ_E_INVALID, "FTJIT_SEALED is \"%s\"; allowed: count, error",
+                        sealed);
+    if (no_compile && *no_compile && strcmp(no_compile, "0") != 0)
+        *seal = FTJ_SEAL_NOTHING;
+    else if (sealed && *sealed)
+        *seal = *sealed == 'e' ? FTJ_SEAL_ERROR : FTJ_SEAL_COUNT;
+    else
+        *seal = FTJ_SEAL_NONE;
+    return FTJ_OK;
+}
+
 ftj_status ftj_context_create(const ftj_settings *settings, ftj_context **out)
 {
     const ftj_settings defaults = {0};
@@ -37,8 +54,15 @@ ftj_status ftj_context_create(const ftj_settings *settings, ftj_context **out)
     if (!ctx)
         return ftj_fail(NULL, FTJ_E_NO_MEMORY, "no memory for a context");
     ctx->log = (struct ftj_log){settings->log, settings->log_data, settings->log_level};
+    ftj_fork_watch();
+    ctx->fork_generation = ftj_fork_generation();
 
-    ftj_status status = open_backend(ctx, settings);
+    enum ftj_seal seal = FTJ_SEAL_NONE;
+    ftj_status status = read_seal(&ctx->log, &seal);
+    if (status)
+        goto cleanup;
+    atomic_store(&ctx->seal, (int)seal);
+    status = open_backend(ctx, settings);
     if (status)
         goto cleanup;
     status = find_compiler(ctx, settings);
@@ -46,6 +70,9 @@ ftj_status ftj_context_create(const ftj_settings *settings, ftj_context **out)
         goto cleanup;
     ctx->backend.compiler = ctx->compiler.id;
     status = ftj_store_create(settings->cache_dir, settings->no_cache, &ctx->log, &ctx->store);
+    if (status)
+        goto cleanup;
+    status = ftj_locks_create(&ctx->log, &ctx->locks);
     if (status)
         goto cleanup;
     status = ftj_memo_create(ftj_kernel_destroy, ctx, &ctx->memo);
@@ -61,13 +88,34 @@ cleanup:
 
 void ftj_context_destroy(ftj_context *ctx)
 {
-    if (!ctx)
+    if (!ctx || !ftj_context_is_ours(ctx))
         return;
+    ftj_kernel_map_finish(&ctx->map);
     ftj_memo_destroy(ctx->memo);
+    ftj_locks_destroy(ctx->locks);
     ftj_store_destroy(ctx->store);
     ftj_compiler_finish(&ctx->compiler);
     ftj_backend_finish(&ctx->backend);
     free(ctx);
+}
+
+ftj_status ftj_context_check(const struct ftj_context *ctx)
+{
+    if (ftj_context_is_ours(ctx))
+        return FTJ_OK;
+    return ftj_fail(&ctx->log, FTJ_E_INVALID,
+                    "the context was created before this process was forked, and neither the "
+                    "driver nor threads survive a fork; create one in the child, or start it with "
+                    "posix_spawn or exec");
+}
+
+/* A seal is only ever made tighter: FTJIT_NO_COMPILE stays what it is. */
+void ftj_context_seal(ftj_context *ctx, bool strict)
+{
+    const int wanted = strict ? FTJ_SEAL_ERROR : FTJ_SEAL_COUNT;
+    int seal = atomic_load(&ctx->seal);
+    while (seal < wanted && !atomic_compare_exchange_weak(&ctx->seal, &seal, wanted))
+        continue;
 }
 
 void ftj_context_info(const ftj_context *ctx, ftj_device_info *info)
@@ -104,5 +152,7 @@ void ftj_context_stats(const ftj_context *ctx, ftj_stats *stats)
         .compile_us = atomic_load(&ctx->stats.compile_us),
         .damaged_entries = atomic_load(&ctx->stats.damaged_entries),
         .dropped_writes = atomic_load(&ctx->stats.dropped_writes),
+        .waits = atomic_load(&ctx->stats.waits),
+        .sealed_misses = atomic_load(&ctx->stats.sealed_misses),
     };
 }

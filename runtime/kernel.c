@@ -2,7 +2,8 @@
 /*
  * The pipeline, as one short function: ftj_kernel_get().
  *
- *   problem -> variant, config -> source -> key -> memory? disk? (miss: compiler) -> module
+ *   problem -> kernel it had before?
+ *           -> variant, config -> source -> key -> memory? disk? (miss: compiler) -> module
  */
 #include "runtime/kernel.h"
 
@@ -23,6 +24,7 @@ struct lookup {
     struct ftj_source source;
     struct ftj_key key;
     bool built;
+    uint32_t compile_us; /* of a compile that was needed */
 };
 
 static ftj_status select_variant(const struct ftj_problem *problem, const struct ftj_device *device,
@@ -87,15 +89,39 @@ ftj_status ftj_kernel_describe(const struct ftj_problem *problem, const struct f
     return status;
 }
 
+/* Whether a miss may be compiled at all. */
+static ftj_status check_seal(struct lookup *lookup)
+{
+    struct ftj_context *ctx = lookup->ctx;
+    const char *name = lookup->source.template_id;
+    const char *target = lookup->source.target;
+    switch ((enum ftj_seal)atomic_load(&ctx->seal)) {
+    case FTJ_SEAL_NONE:
+        return FTJ_OK;
+    case FTJ_SEAL_COUNT:
+        atomic_fetch_add(&ctx->stats.sealed_misses, 1);
+        ftj_say(&ctx->log, FTJ_LOG_WARNING,
+                "%s for %s (%s) is in no cache although the context is sealed; it is compiled now",
+                name, target, lookup->key.hex);
+        return FTJ_OK;
+    case FTJ_SEAL_ERROR:
+        atomic_fetch_add(&ctx->stats.sealed_misses, 1);
+        return ftj_fail(&ctx->log, FTJ_E_SEALED,
+                        "%s for %s (%s) is in no cache, and the context is sealed: create the "
+                        "attention before ftj_context_seal(), or fill the cache with `ftjit warm`",
+                        name, target, lookup->key.hex);
+    case FTJ_SEAL_NOTHING:
+        break;
+    }
+    return ftj_fail(&ctx->log, FTJ_E_SEALED,
+                    "%s for %s (%s) is in no cache, and FTJIT_NO_COMPILE forbids to compile it: "
+                    "fill the cache with `ftjit warm`",
+                    name, target, lookup->key.hex);
+}
+
 static ftj_status compile(struct lookup *lookup, struct ftj_entry *entry)
 {
     struct ftj_context *ctx = lookup->ctx;
-    if (ctx->backend.ops->is_capturing(&ctx->backend))
-        return ftj_fail(&ctx->log, FTJ_E_CAPTURE,
-                        "%s would have to be compiled inside a stream capture; create the "
-                        "attention before the capture",
-                        lookup->source.template_id);
-
     struct ftj_binary binary = {0};
     ftj_status status = ctx->compiler.compile(&ctx->compiler, &lookup->source, &binary);
     if (status == FTJ_E_COMPILE)
@@ -106,6 +132,7 @@ static ftj_status compile(struct lookup *lookup, struct ftj_entry *entry)
     }
     atomic_fetch_add(&ctx->stats.compiles, 1);
     atomic_fetch_add(&ctx->stats.compile_us, binary.compile_us);
+    lookup->compile_us = binary.compile_us;
     ftj_say(&ctx->log, FTJ_LOG_INFO, "compiled %s for %s in %u ms: not in the cache (%s)",
             lookup->source.template_id, lookup->source.target, binary.compile_us / 1000,
             lookup->key.hex);
@@ -154,11 +181,50 @@ static ftj_status load_from_disk(struct lookup *lookup, struct ftj_module *modul
     return status;
 }
 
+struct loading {
+    struct lookup *lookup;
+    struct ftj_module *module;
+};
+
+/* Asked while another process may be compiling this kernel. */
+static ftj_status look_again(void *data)
+{
+    const struct loading *loading = data;
+    const ftj_status status = load_from_disk(loading->lookup, loading->module);
+    return status == FTJ_E_DAMAGED ? FTJ_E_NOT_FOUND : status;
+}
+
+/* On a miss, one process of the node compiles and the others wait for what it publishes. Without a
+ * cache there is nothing to wait for, only a turn to take. */
+static ftj_status compile_or_wait(struct lookup *lookup, struct ftj_module *module)
+{
+    struct ftj_context *ctx = lookup->ctx;
+    ftj_status status = check_seal(lookup);
+    if (status)
+        return status;
+    struct ftj_flight flight = {0};
+    struct loading loading = {lookup, module};
+    const struct ftj_key *key = *ftj_store_dir(ctx->store) ? &lookup->key : NULL;
+    status = ftj_flight_begin(ctx->locks, key, look_again, &loading, &flight);
+    if (flight.has_waited)
+        atomic_fetch_add(&ctx->stats.waits, 1);
+    if (status == FTJ_E_NOT_FOUND)
+        status = compile_and_load(lookup, module);
+    ftj_flight_end(&flight, lookup->compile_us);
+    return status;
+}
+
 /* Called by the memo when it has no such kernel. */
 static ftj_status build(void *data, void **value)
 {
     struct lookup *lookup = data;
     lookup->built = true;
+    struct ftj_context *ctx = lookup->ctx;
+    if (ctx->backend.ops->is_capturing(&ctx->backend))
+        return ftj_fail(&ctx->log, FTJ_E_CAPTURE,
+                        "%s would have to be loaded or compiled inside a stream capture; create "
+                        "the attention before the capture",
+                        lookup->source.template_id);
     struct ftj_kernel *kernel = calloc(1, sizeof(*kernel));
     if (!kernel)
         return FTJ_E_NO_MEMORY;
@@ -167,7 +233,7 @@ static ftj_status build(void *data, void **value)
 
     ftj_status status = load_from_disk(lookup, &kernel->module);
     if (status == FTJ_E_NOT_FOUND || status == FTJ_E_DAMAGED)
-        status = compile_and_load(lookup, &kernel->module);
+        status = compile_or_wait(lookup, &kernel->module);
     if (status) {
         free(kernel);
         return status;
@@ -187,6 +253,12 @@ void ftj_kernel_destroy(void *kernel, void *context)
 ftj_status ftj_kernel_get(struct ftj_context *ctx, const struct ftj_problem *problem,
                           const struct ftj_kernel **out)
 {
+    const struct ftj_kernel *known = ftj_kernel_map_get(&ctx->map, problem);
+    if (known) {
+        *out = known;
+        atomic_fetch_add_explicit(&ctx->stats.memory_hits, 1, memory_order_relaxed);
+        return FTJ_OK;
+    }
     struct lookup lookup = {.ctx = ctx, .problem = problem};
     const struct ftj_device *device = &ctx->backend.device;
     void *kernel = NULL;
@@ -206,6 +278,7 @@ ftj_status ftj_kernel_get(struct ftj_context *ctx, const struct ftj_problem *pro
 
     if (!lookup.built)
         atomic_fetch_add(&ctx->stats.memory_hits, 1);
+    ftj_kernel_map_put(&ctx->map, problem, kernel);
     *out = kernel;
 
 cleanup:

@@ -31,6 +31,14 @@ typedef enum ftj_log_level {
     FTJ_LOG_DEBUG = 3, ///< cache look-ups, launches
 } ftj_log_level;
 
+/** Where NVRTC runs. The CPU target's compiler is a process of its own in any case. */
+typedef enum ftj_compile_mode {
+    FTJ_COMPILE_DEFAULT = 0, ///< as FTJIT_COMPILE says, else on a thread
+    FTJ_COMPILE_THREAD = 1,  ///< in this process, on a thread of its own
+    FTJ_COMPILE_PROCESS =
+        2, ///< in a process of its own, ftjit-cc: whatever happens to it is an error
+} ftj_compile_mode;
+
 /** Receives one full sentence, without a newline. May be called from any thread. */
 typedef void (*ftj_log_fn)(void *data, ftj_log_level level, const char *sentence);
 
@@ -50,6 +58,7 @@ typedef struct ftj_settings {
     ftj_log_fn log;                ///< NULL: errors and warnings to nobody, see ftj_last_error()
     void *log_data;                ///< kept until destroy
     ftj_log_level log_level;       ///< sentences above this level are dropped
+    ftj_compile_mode compile_mode; ///< a forked process compiles in a process of its own anyway
 } ftj_settings;
 
 /** What the probe found. Filled by ftj_context_info(). */
@@ -81,6 +90,8 @@ typedef struct ftj_stats {
     uint64_t compile_us;
     uint64_t damaged_entries; ///< entries that failed their checks and were replaced
     uint64_t dropped_writes;  ///< entries that could not be saved
+    uint64_t waits;           ///< times that another process of the node was waited for
+    uint64_t sealed_misses;   ///< kernels that were in no cache after ftj_context_seal()
 } ftj_stats;
 
 /**
@@ -101,8 +112,25 @@ typedef struct ftj_stats {
 FTJ_API FTJ_NODISCARD ftj_status ftj_context_create(const ftj_settings *settings,
                                                     ftj_context **out);
 
-/** Free a context and every kernel in it. NULL is fine. No call may be running on it. */
+/**
+ * Free a context and every kernel in it. NULL is fine. No call may be running on it.
+ *
+ * A child that was forked after ftj_context_create() has no use of the context: neither driver nor
+ * threads survive a fork. There every call on it fails with FTJ_E_INVALID, and this one does
+ * nothing. The child may create a context of its own, on the GPU if its parent never used CUDA.
+ */
 FTJ_API void ftj_context_destroy(ftj_context *ctx);
+
+/**
+ * Declare that every kernel is there: from now on one that would have to be compiled is a miss.
+ *
+ * What is in memory or in a cache is served as before. FTJIT_SEALED=error or count seals a context
+ * from the start. A context stays sealed. Any thread.
+ *
+ * @param strict True: a miss fails with FTJ_E_SEALED. False: it is compiled, said in a warning and
+ *               counted in ftj_stats.sealed_misses.
+ */
+FTJ_API void ftj_context_seal(ftj_context *ctx, bool strict);
 
 /** Copy out what the probe found. Any thread. */
 FTJ_API void ftj_context_info(const ftj_context *ctx, ftj_device_info *info);

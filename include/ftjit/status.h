@@ -28,7 +28,8 @@ extern "C" {
     X(FTJ_E_COMPILER, 8, "the compiler is missing or too old")                                     \
     X(FTJ_E_COMPILE, 9, "the compiler rejected a kernel")                                          \
     X(FTJ_E_LAUNCH, 10, "a kernel could not be launched")                                          \
-    X(FTJ_E_CAPTURE, 11, "the call would have to compile or load inside a stream capture")
+    X(FTJ_E_CAPTURE, 11, "the call would have to compile or load inside a stream capture")         \
+    X(FTJ_E_SEALED, 12, "a kernel would have to be compiled, which was ruled out")
 
 typedef enum ftj_status {
 #define FTJ_STATUS_ENUM(name, value, text) name = value,

@@ -18,6 +18,7 @@ Test(status, values_are_pinned)
     cr_expect_eq(FTJ_E_COMPILE, 9);
     cr_expect_eq(FTJ_E_LAUNCH, 10);
     cr_expect_eq(FTJ_E_CAPTURE, 11);
+    cr_expect_eq(FTJ_E_SEALED, 12);
 }
 
 Test(status, has_a_name_and_a_text_for_every_value)
@@ -30,9 +31,9 @@ Test(status, has_a_name_and_a_text_for_every_value)
 
 Test(status, names_a_value_that_is_none)
 {
-    cr_expect_str_eq(ftj_status_name((ftj_status)12), "FTJ_E_?");
+    cr_expect_str_eq(ftj_status_name((ftj_status)13), "FTJ_E_?");
     cr_expect_str_eq(ftj_status_name((ftj_status)-1), "FTJ_E_?");
-    cr_expect_str_neq(ftj_status_text((ftj_status)12), "");
+    cr_expect_str_neq(ftj_status_text((ftj_status)13), "");
 }
 
 Test(version, is_the_one_meson_read_from_the_header)
