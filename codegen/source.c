@@ -11,7 +11,7 @@ static const char *ptx_header(const struct ftj_device *device)
     if (device->kind == FTJ_DEVICE_CPU)
         return "ptx/ptx_cpu.cuh";
     if (device->features & FTJ_HAS_FP8_CONVERT)
-        return "ptx/ptx_sm89.cuh";
+        return device->features & FTJ_HAS_TMA ? "ptx/ptx_sm90.cuh" : "ptx/ptx_sm89.cuh";
     if (device->features & FTJ_HAS_CP_ASYNC)
         return "ptx/ptx_sm80.cuh";
     return "ptx/ptx_sm75.cuh";

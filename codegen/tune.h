@@ -18,6 +18,11 @@ void ftj_write_store(struct ftj_text *text, const struct ftj_problem *problem,
 
 bool ftj_tune_decode(const struct ftj_problem *problem, const struct ftj_device *device,
                      struct ftj_config *config);
+/* The same for tiles that come by bulk copies; false where a tile is not spans of memory. */
+bool ftj_tune_decode_bulk(const struct ftj_problem *problem, const struct ftj_device *device,
+                          struct ftj_config *config);
+void ftj_write_decode_bulk(struct ftj_text *text, const struct ftj_problem *problem,
+                           const struct ftj_config *config, const struct ftj_device *device);
 void ftj_write_decode(struct ftj_text *text, const struct ftj_problem *problem,
                       const struct ftj_config *config, const struct ftj_device *device);
 

@@ -5,12 +5,14 @@
  * compute the same sizes; the kernel refuses to compile when they differ.
  */
 #include "codegen/tune.h"
+#include "codegen/type_name.h"
 
 #define WARP_SIZE        32u
 #define REGISTER_BUDGET  256u /* n_tiles * head_dim: what O and Q may take of 255 registers */
 #define NARROW_REGISTERS 72u  /* O, Q and scores of a kernel that is to run sixteen warps */
 #define MAX_N_TILES      4u   /* past it the scores take too many registers */
 #define WIDE_HEAD        256u /* above it, Q is kept in shared memory */
+#define BULK_ALIGNMENT   16u
 #define MAX_STAGES       8u
 #define SMEM_RESERVED    1024u /* what the system keeps of an SM's memory for each block */
 
@@ -53,14 +55,15 @@ static uint32_t fixed_bytes(const struct ftj_problem *problem, const struct ftj_
     return slots * slot + query;
 }
 
-/* Fill a block's memory with as many stages as there is use for; false when not even `least` fit. */
-static bool fill_stages(const struct ftj_problem *problem, uint32_t budget, uint32_t least,
-                        struct ftj_config *config)
+/* Fill a block's memory with as many stages as there is use for; false when not even `least` fit.
+ */
+static bool fill_stages(const struct ftj_problem *problem, const struct ftj_device *device,
+                        uint32_t stage_bytes, uint32_t least, struct ftj_config *config)
 {
-    const uint32_t token = row_bytes(problem->k_format, problem->head_dim) +
-                           row_bytes(problem->v_format, problem->head_dim);
-    const uint32_t ring_row = config->num_warps * config->tile_tokens * token;
+    const uint32_t share = device->smem_per_sm_bytes / config->min_blocks - SMEM_RESERVED;
+    const uint32_t budget = share < device->smem_bytes ? share : device->smem_bytes;
     const uint32_t fixed = fixed_bytes(problem, config);
+    const uint32_t ring_row = config->num_warps * stage_bytes;
     if (budget < fixed + least * ring_row)
         return false;
     config->num_stages = (budget - fixed) / ring_row;
@@ -71,41 +74,143 @@ static bool fill_stages(const struct ftj_problem *problem, uint32_t budget, uint
     return true;
 }
 
-/* Several blocks of four warps to an SM, so that one computes while another merges. Tiles of 32 tokens
- * keep two chains of products under way: worth more than a third stage, but not more than half of
- * the warps. Four and three blocks ask for O and Q to leave registers for sixteen and twelve warps.
- * The last resort (wide heads in the memory of sm_75) is one warp with one stage. */
+static uint32_t token_bytes(const struct ftj_problem *problem)
+{
+    return row_bytes(problem->k_format, problem->head_dim) +
+           row_bytes(problem->v_format, problem->head_dim);
+}
+
+static bool is_narrow(const struct ftj_problem *problem, const struct ftj_config *config)
+{
+    return config->n_tiles * (3 * problem->head_dim / 8 + 20) <= NARROW_REGISTERS;
+}
+
+struct shape {
+    uint32_t blocks; /* of an SM */
+    uint32_t warps;
+    uint32_t tile_tokens;
+    uint32_t least_stages;
+};
+
+/* Several blocks of four warps to an SM, so that one computes while another merges. Tiles of 32
+ * tokens keep two chains of products under way: worth more than a third stage, but not more than
+ * half of the warps. Four and three blocks ask for O and Q to leave registers for sixteen and
+ * twelve warps. The last resort (wide heads in the memory of sm_75) is one warp with one stage. */
 bool ftj_tune_decode(const struct ftj_problem *problem, const struct ftj_device *device,
                      struct ftj_config *config)
 {
-    static const struct {
-        uint32_t blocks;
-        uint32_t warps;
-        uint32_t tile_tokens;
-        uint32_t least_stages;
-    } shapes[] = {{4, 4, 32, 2}, {3, 4, 32, 2}, {2, 4, 32, 3}, {2, 4, 16, 3}, {1, 8, 32, 2},
-                  {1, 8, 16, 3}, {2, 4, 16, 2}, {1, 8, 16, 2}, {1, 4, 16, 3}, {1, 4, 16, 2},
-                  {1, 2, 16, 3}, {1, 2, 16, 2}, {1, 1, 16, 2}, {1, 1, 16, 1}};
+    static const struct shape shapes[] = {
+        {4, 4, 32, 2}, {3, 4, 32, 2}, {2, 4, 32, 3}, {2, 4, 16, 3}, {1, 8, 32, 2},
+        {1, 8, 16, 3}, {2, 4, 16, 2}, {1, 8, 16, 2}, {1, 4, 16, 3}, {1, 4, 16, 2},
+        {1, 2, 16, 3}, {1, 2, 16, 2}, {1, 1, 16, 2}, {1, 1, 16, 1}};
     config->n_tiles = n_tiles(problem);
-    const bool narrow = config->n_tiles * (3 * problem->head_dim / 8 + 20) <= NARROW_REGISTERS;
     for (size_t i = 0; i < sizeof(shapes) / sizeof(*shapes); i++) {
-        if (shapes[i].blocks > 2 && !narrow)
+        if (shapes[i].blocks > 2 && !is_narrow(problem, config))
             continue;
-        const uint32_t share = device->smem_per_sm_bytes / shapes[i].blocks - SMEM_RESERVED;
         config->min_blocks = shapes[i].blocks;
         config->num_warps = shapes[i].warps;
         config->tile_tokens = shapes[i].tile_tokens;
-        if (fill_stages(problem, share < device->smem_bytes ? share : device->smem_bytes,
+        if (fill_stages(problem, device, config->tile_tokens * token_bytes(problem),
                         shapes[i].least_stages, config))
             return true;
     }
     return false;
 }
 
-static const char *element(ftj_dtype dtype)
+/* ---- tiles by bulk copies ---------------------------------------------------------------------
+ */
+
+/* All arrays step alike from page to page and from head to head: one address serves them all. */
+static bool has_one_stride(const ftj_kv_layout *kv)
 {
-    return dtype == FTJ_DTYPE_FP16 ? "ftj::Fp16" : "ftj::Bf16";
+    const ftj_kv_array *first = &kv->k.codes;
+    const ftj_kv_array *others[] = {&kv->k.row_scales, &kv->k.block_scales, &kv->v.codes,
+                                    &kv->v.row_scales, &kv->v.block_scales};
+    for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++) {
+        if (others[i]->row_bytes && (others[i]->page_stride_bytes != first->page_stride_bytes ||
+                                     others[i]->head_stride_bytes != first->head_stride_bytes))
+            return false;
+    }
+    return true;
 }
+
+static bool is_spans(const ftj_kv_array *array)
+{
+    return (array->offset_bytes | array->page_stride_bytes | array->head_stride_bytes) %
+               BULK_ALIGNMENT ==
+           0;
+}
+
+static uint64_t end_of(const ftj_kv_array *array, uint32_t page_size)
+{
+    return array->offset_bytes + (uint64_t)array->row_bytes * page_size;
+}
+
+/* Bytes from the first array to the end of the last of one (page, head), if that is one piece of
+ * memory; 0 when it is not. */
+static uint32_t record_bytes(const struct ftj_problem *problem)
+{
+    const ftj_kv_layout *kv = &problem->kv;
+    if (kv->shape.order != FTJ_KV_PACKED || !has_one_stride(kv))
+        return 0;
+    const ftj_kv_array *arrays[] = {&kv->k.codes, &kv->k.row_scales, &kv->k.block_scales,
+                                    &kv->v.codes, &kv->v.row_scales, &kv->v.block_scales};
+    uint64_t end = 0;
+    for (size_t i = 0; i < sizeof(arrays) / sizeof(*arrays); i++) {
+        if (!arrays[i]->row_bytes)
+            continue;
+        if (arrays[i]->offset_bytes < kv->k.codes.offset_bytes)
+            return 0;
+        const uint64_t its_end = end_of(arrays[i], problem->page_size);
+        end = its_end > end ? its_end : end;
+    }
+    const uint64_t bytes =
+        (end - kv->k.codes.offset_bytes + BULK_ALIGNMENT - 1) / BULK_ALIGNMENT * BULK_ALIGNMENT;
+    return bytes <= kv->k.codes.head_stride_bytes ? (uint32_t)bytes : 0;
+}
+
+/* Bytes of a stage, 0 when tiles of that size are not whole pages of records, nor spans. */
+static uint32_t bulk_stage_bytes(const struct ftj_problem *problem, uint32_t tile_tokens)
+{
+    const uint32_t record = record_bytes(problem);
+    if (record && tile_tokens % problem->page_size == 0)
+        return tile_tokens / problem->page_size * record;
+    return problem->page_size % tile_tokens == 0 ? tile_tokens * token_bytes(problem) : 0;
+}
+
+/* A warp fetches its next tile while it computes on one, so two stages do; a record's worth of
+ * tokens (64) needs the fewest copies. */
+bool ftj_tune_decode_bulk(const struct ftj_problem *problem, const struct ftj_device *device,
+                          struct ftj_config *config)
+{
+    static const struct shape shapes[] = {{2, 5, 64, 2}, {2, 4, 64, 2}, {2, 4, 32, 2},
+                                          {2, 4, 16, 2}, {1, 8, 16, 2}, {1, 4, 16, 2}};
+    const ftj_kv_layout *kv = &problem->kv;
+    const ftj_kv_array *arrays[] = {&kv->k.codes, &kv->k.row_scales, &kv->k.block_scales,
+                                    &kv->v.codes, &kv->v.row_scales, &kv->v.block_scales};
+    if (problem->table != FTJ_TABLE_BLOCKS || !problem->slots_contiguous || problem->page_size % 16)
+        return false;
+    for (size_t i = 0; i < sizeof(arrays) / sizeof(*arrays); i++) {
+        if (arrays[i]->row_bytes && !is_spans(arrays[i]))
+            return false;
+    }
+    config->n_tiles = n_tiles(problem);
+    for (size_t i = 0; i < sizeof(shapes) / sizeof(*shapes); i++) {
+        const uint32_t stage_bytes = bulk_stage_bytes(problem, shapes[i].tile_tokens);
+        config->min_blocks = shapes[i].blocks;
+        config->num_warps = shapes[i].warps;
+        config->tile_tokens = shapes[i].tile_tokens;
+        if (stage_bytes &&
+            fill_stages(problem, device, stage_bytes, shapes[i].least_stages, config)) {
+            config->smem_bytes += config->num_warps * config->num_stages * 8; /* mbarriers */
+            return true;
+        }
+    }
+    return false;
+}
+
+/* ---- the generated Config ---------------------------------------------------------------------
+ */
 
 static void write_codec(struct ftj_text *text, const char *name, ftj_kv_format format,
                         const struct ftj_device *device)
@@ -133,44 +238,31 @@ static uint32_t chunk(const ftj_kv_array *array)
     return (uint32_t)(bits & (~bits + 1));
 }
 
-/* All arrays step alike from page to page and from head to head: one address serves them all. */
-static bool has_one_stride(const ftj_kv_layout *kv)
+struct number {
+    const char *name;
+    uint64_t value;
+};
+
+static void write_numbers(struct ftj_text *text, const struct number *numbers, size_t count)
 {
-    const ftj_kv_array *first = &kv->k.codes;
-    const ftj_kv_array *others[] = {&kv->k.row_scales, &kv->k.block_scales, &kv->v.codes,
-                                    &kv->v.row_scales, &kv->v.block_scales};
-    for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++) {
-        if (others[i]->row_bytes && (others[i]->page_stride_bytes != first->page_stride_bytes ||
-                                     others[i]->head_stride_bytes != first->head_stride_bytes))
-            return false;
-    }
-    return true;
+    for (size_t i = 0; i < count; i++)
+        ftj_text_printf(text, "    static constexpr int %s = %llu;\n", numbers[i].name,
+                        (unsigned long long)numbers[i].value);
 }
 
-void ftj_write_decode(struct ftj_text *text, const struct ftj_problem *problem,
-                      const struct ftj_config *config, const struct ftj_device *device)
+static void write_common(struct ftj_text *text, const struct ftj_problem *problem,
+                         const struct ftj_config *config, const struct ftj_device *device)
 {
     const ftj_kv_layout *kv = &problem->kv;
-    ftj_text_printf(text, "    using Element = %s;\n", element(problem->dtype));
+    ftj_text_printf(text, "    using Element = %s;\n", ftj_type_name(problem->dtype));
     write_codec(text, "KCodec", problem->k_format, device);
     write_codec(text, "VCodec", problem->v_format, device);
-    const struct {
-        const char *name;
-        uint32_t value;
-    } numbers[] = {
-        {"page_size", problem->page_size},
-        {"num_warps", config->num_warps},
-        {"num_stages", config->num_stages},
-        {"tile_tokens", config->tile_tokens},
+    const struct number numbers[] = {
+        {"page_size", problem->page_size},  {"num_warps", config->num_warps},
+        {"num_stages", config->num_stages}, {"tile_tokens", config->tile_tokens},
         {"n_tiles", config->n_tiles},
-        {"k_code_chunk", chunk(&kv->k.codes)},
-        {"v_code_chunk", chunk(&kv->v.codes)},
-        {"k_block_chunk", chunk(&kv->k.block_scales)},
-        {"v_block_chunk", chunk(&kv->v.block_scales)},
     };
-    for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++)
-        ftj_text_printf(text, "    static constexpr int %s = %u;\n", numbers[i].name,
-                        numbers[i].value);
+    write_numbers(text, numbers, sizeof(numbers) / sizeof(*numbers));
     const struct {
         const char *name;
         bool value;
@@ -183,6 +275,45 @@ void ftj_write_decode(struct ftj_text *text, const struct ftj_problem *problem,
     for (size_t i = 0; i < sizeof(flags) / sizeof(*flags); i++)
         ftj_text_printf(text, "    static constexpr bool %s = %s;\n", flags[i].name,
                         flags[i].value ? "true" : "false");
+}
+
+void ftj_write_decode(struct ftj_text *text, const struct ftj_problem *problem,
+                      const struct ftj_config *config, const struct ftj_device *device)
+{
+    const ftj_kv_layout *kv = &problem->kv;
+    write_common(text, problem, config, device);
+    const struct number chunks[] = {
+        {"k_code_chunk", chunk(&kv->k.codes)},
+        {"v_code_chunk", chunk(&kv->v.codes)},
+        {"k_block_chunk", chunk(&kv->k.block_scales)},
+        {"v_block_chunk", chunk(&kv->v.block_scales)},
+    };
+    write_numbers(text, chunks, sizeof(chunks) / sizeof(*chunks));
+}
+
+/* Where an array lies in a record, from its first byte. */
+static uint64_t in_record(const ftj_kv_array *array, uint64_t first, uint32_t record)
+{
+    return record && array->row_bytes ? array->offset_bytes - first : 0;
+}
+
+void ftj_write_decode_bulk(struct ftj_text *text, const struct ftj_problem *problem,
+                           const struct ftj_config *config, const struct ftj_device *device)
+{
+    const ftj_kv_layout *kv = &problem->kv;
+    const uint32_t record = record_bytes(problem);
+    const uint64_t first = kv->k.codes.offset_bytes;
+    write_common(text, problem, config, device);
+    const struct number numbers[] = {
+        {"record_bytes", record},
+        {"k_codes_at", 0},
+        {"k_scales_at", in_record(&kv->k.row_scales, first, record)},
+        {"k_blocks_at", in_record(&kv->k.block_scales, first, record)},
+        {"v_codes_at", in_record(&kv->v.codes, first, record)},
+        {"v_scales_at", in_record(&kv->v.row_scales, first, record)},
+        {"v_blocks_at", in_record(&kv->v.block_scales, first, record)},
+    };
+    write_numbers(text, numbers, sizeof(numbers) / sizeof(*numbers));
 }
 
 bool ftj_tune_combine(const struct ftj_problem *problem, const struct ftj_device *device,
@@ -202,6 +333,6 @@ void ftj_write_combine(struct ftj_text *text, const struct ftj_problem *problem,
                        const struct ftj_config *config, const struct ftj_device *device)
 {
     (void)device;
-    ftj_text_printf(text, "    using Element = %s;\n", element(problem->dtype));
+    ftj_text_printf(text, "    using Element = %s;\n", ftj_type_name(problem->dtype));
     ftj_text_printf(text, "    static constexpr int n_tiles = %u;\n", config->n_tiles);
 }

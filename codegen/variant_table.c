@@ -4,8 +4,8 @@
 #include "codegen/tune.h"
 
 #define ANY_16BIT_DTYPE (FTJ_NEED_BF16 | FTJ_NEED_FP16)
-#define ANY_DTYPE (ANY_16BIT_DTYPE | FTJ_NEED_FP32)
-#define ANY_KV (FTJ_NEED_KV_16BIT | FTJ_NEED_KV_FP8 | FTJ_NEED_KV_NVFP4)
+#define ANY_DTYPE       (ANY_16BIT_DTYPE | FTJ_NEED_FP32)
+#define ANY_KV          (FTJ_NEED_KV_16BIT | FTJ_NEED_KV_FP8 | FTJ_NEED_KV_NVFP4)
 
 const struct ftj_variant ftj_variants[] = {
     {
@@ -20,13 +20,25 @@ const struct ftj_variant ftj_variants[] = {
         .exact_rounding = true,
     },
     {
+        .name = "attn_decode_sm90",
+        .op = FTJ_KERNEL_DECODE,
+        .covers = ANY_16BIT_DTYPE | ANY_KV | FTJ_NEED_SOFTCAP,
+        .uses = FTJ_HAS_MMA_BF16 | FTJ_HAS_FP8_CONVERT | FTJ_HAS_TMA,
+        .tune = ftj_tune_decode_bulk,
+        .write = ftj_write_decode_bulk,
+        .includes = "block/mma_sm80.cuh block/stage_bulk.cuh kernel/attn_decode.cuh",
+        .kernel = "AttnDecode",
+        .params_type = "ftj_decode_params",
+    },
+    {
         .name = "attn_decode_sm80",
         .op = FTJ_KERNEL_DECODE,
         .covers = ANY_16BIT_DTYPE | ANY_KV | FTJ_NEED_SLOT_TABLE | FTJ_NEED_SOFTCAP,
         .uses = FTJ_HAS_CP_ASYNC | FTJ_HAS_MMA_BF16,
         .tune = ftj_tune_decode,
         .write = ftj_write_decode,
-        .includes = "block/copy_async.cuh block/mma_sm80.cuh kernel/attn_decode.cuh",
+        .includes = "block/copy_async.cuh block/mma_sm80.cuh block/stage_copy.cuh "
+                    "kernel/attn_decode.cuh",
         .kernel = "AttnDecode",
         .params_type = "ftj_decode_params",
     },
@@ -37,7 +49,8 @@ const struct ftj_variant ftj_variants[] = {
         .uses = FTJ_HAS_MMA_F16,
         .tune = ftj_tune_decode,
         .write = ftj_write_decode,
-        .includes = "block/copy_sync.cuh block/mma_sm75.cuh kernel/attn_decode.cuh",
+        .includes = "block/copy_sync.cuh block/mma_sm75.cuh block/stage_copy.cuh "
+                    "kernel/attn_decode.cuh",
         .kernel = "AttnDecode",
         .params_type = "ftj_decode_params",
     },

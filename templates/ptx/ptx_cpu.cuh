@@ -81,8 +81,6 @@ FTJ_DEVICE void cp_async_wait() {
 }
 
 // ---- global memory -----------------------------------------------------------------------------
-FTJ_DEVICE void* global_pointer(uint64_t address) { return reinterpret_cast<void*>(address); }
-
 // Blocks run on several host threads.
 FTJ_DEVICE uint32_t atomic_add(uint32_t* address, uint32_t v) {
     return __atomic_fetch_add(address, v, __ATOMIC_RELAXED);

@@ -1,41 +1,36 @@
 // SPDX-License-Identifier: MIT
-// One tile of a cache in shared memory, and the copy that brings it there.
+// A warp's ring of tiles, filled by its own lanes (block/copy_async.cuh or copy_sync.cuh).
 //
-// A stage holds the tile's rows of one kv head, each array without gaps. Where the pages hold such
-// rows without gaps too, a tile of an array is one span, copied 16 bytes a lane; everywhere else,
-// and at the ends of what is visible, row by row. Rows that are not visible are never read: they are
-// zeros in the stage.
+// Where the pages hold the rows of a head without gaps, a tile of an array is one span, copied 16
+// bytes a lane; everywhere else, and at the ends of what is visible, it is copied row by row. Rows
+// that are not visible are never read: they are zeros in the stage.
 #pragma once
-#include "block/pieces.cuh"
-#include "block/types.cuh"
+#include "block/segments.cuh"
+#include "block/stage_layout.cuh"
 
 namespace ftj {
 
 template <class Config>
 struct Stage {
-    using KCodec = typename Config::KCodec;
-    using VCodec = typename Config::VCodec;
+    using Row = RowBytes<Config>;
     static constexpr int tokens = Config::tile_tokens;
     static constexpr int page_size = Config::page_size;
+    static constexpr int num_stages = Config::num_stages;
     static constexpr bool one_page = !Config::slot_table && page_size % tokens == 0;
     static constexpr bool spans = one_page && Config::slots_contiguous;
-
-    static constexpr int k_code_row = KCodec::code_bytes(Config::head_dim);
-    static constexpr int v_code_row = VCodec::code_bytes(Config::head_dim);
-    static constexpr int k_block_row = KCodec::has_block_scale ? Config::head_dim / 16 : 0;
-    static constexpr int v_block_row = VCodec::has_block_scale ? Config::head_dim / 16 : 0;
-    static constexpr int k_scale_row = KCodec::has_row_scale ? 4 : 0;
-    static constexpr int v_scale_row = VCodec::has_row_scale ? 4 : 0;
-
-    static constexpr int k_codes = 0;
-    static constexpr int v_codes = k_codes + tokens * k_code_row;
-    static constexpr int k_blocks = v_codes + tokens * v_code_row;
-    static constexpr int v_blocks = k_blocks + tokens * k_block_row;
-    static constexpr int k_scales = v_blocks + tokens * v_block_row;
-    static constexpr int v_scales = k_scales + tokens * k_scale_row;
-    static constexpr int bytes = v_scales + tokens * v_scale_row;
     static_assert(tokens == 16 || tokens == 32, "a lane looks after one token of a tile");
-    static_assert(bytes % 16 == 0, "stages follow each other on 16-byte boundaries");
+
+    using Layout = ArrayLayout<Config, tokens>;
+    static constexpr int bytes = Layout::bytes;
+    static constexpr int barrier_bytes = 0;
+
+    // Where 16 rows of an array start in a stage, the first of them row `at` of the tile.
+    static constexpr int k_codes(int at) { return Layout::k_codes + at * Row::k_codes; }
+    static constexpr int v_codes(int at) { return Layout::v_codes + at * Row::v_codes; }
+    static constexpr int k_blocks(int at) { return Layout::k_blocks + at * Row::k_blocks; }
+    static constexpr int v_blocks(int at) { return Layout::v_blocks + at * Row::v_blocks; }
+    static constexpr int k_scales(int at) { return Layout::k_scales + at * Row::k_scales; }
+    static constexpr int v_scales(int at) { return Layout::v_scales + at * Row::v_scales; }
 
     // Where this lane's token of a tile lies; looked up one tile ahead of its use. When a page holds
     // whole tiles, where the tile's first token lies, the same in every lane.
@@ -65,51 +60,67 @@ struct Stage {
         }
     }
 
-    // Start the copies of one tile into the stage at `shared`.
+    // The warp's stages, filled and read in turn. All lanes call everything.
+    struct Ring {
+        uint32_t base;   // shared address of stage 0
+        uint32_t filled;  // stage to be filled next
+        uint32_t read;    // stage to be read next
+
+        __device__ __forceinline__ void init(uint32_t stages, uint32_t) {
+            base = stages;
+            filled = read = 0;
+        }
+
+        __device__ __forceinline__ void fill(const ftj_cache_params& cache, uint32_t head,
+                                             Visible keys, uint32_t token, Place place) {
+            fetch(cache, base + filled * bytes, head, keys, token, place);
+            skip();
+        }
+        // Nothing is left to be fetched: an empty group, for wait() counts groups.
+        __device__ __forceinline__ void skip() {
+            Copy::commit();
+            filled = filled == num_stages - 1 ? 0 : filled + 1;
+        }
+
+        // The address of the next tile, once it has arrived for all lanes. The stage read before it
+        // is free then: every lane is past it.
+        __device__ __forceinline__ uint32_t wait() {
+            Copy::wait<(num_stages > 1 ? num_stages - 2 : 0)>();
+            ptx::sync_warp();
+            const uint32_t stage = base + read * bytes;
+            read = read == num_stages - 1 ? 0 : read + 1;
+            return stage;
+        }
+    };
+
+    // Nothing to do: fill() left zeros there.
+    static __device__ __forceinline__ void clear_invisible(uint32_t, Visible, uint32_t) {}
+
+private:
     static __device__ __forceinline__ void fetch(const ftj_cache_params& cache, uint32_t shared,
                                                  uint32_t head, Visible keys, uint32_t token,
                                                  Place place) {
         const bool whole = token >= keys.begin && token + tokens <= keys.end;
         if (spans && whole) {
-            const Corner corner(cache, head, place.page);
-            fetch_span<k_code_row>(corner.of(cache.k.codes), shared + k_codes, place);
-            fetch_span<v_code_row>(corner.of(cache.v.codes), shared + v_codes, place);
-            fetch_span<k_block_row>(corner.of(cache.k.block_scales), shared + k_blocks, place);
-            fetch_span<v_block_row>(corner.of(cache.v.block_scales), shared + v_blocks, place);
-            fetch_span<k_scale_row>(corner.of(cache.k.row_scales), shared + k_scales, place);
-            fetch_span<v_scale_row>(corner.of(cache.v.row_scales), shared + v_scales, place);
+            const PageCorner<Config> corner(cache, head, place.page);
+            fetch_span<Row::k_codes>(corner.of(cache.k.codes), shared + k_codes(0), place);
+            fetch_span<Row::v_codes>(corner.of(cache.v.codes), shared + v_codes(0), place);
+            fetch_span<Row::k_blocks>(corner.of(cache.k.block_scales), shared + k_blocks(0), place);
+            fetch_span<Row::v_blocks>(corner.of(cache.v.block_scales), shared + v_blocks(0), place);
+            fetch_span<Row::k_scales>(corner.of(cache.k.row_scales), shared + k_scales(0), place);
+            fetch_span<Row::v_scales>(corner.of(cache.v.row_scales), shared + v_scales(0), place);
             return;
         }
         const Rows rows = {head, keys.begin - min_of(keys.begin, token), keys.end - token, place};
-        fetch_rows<k_code_row, Config::k_code_chunk>(cache.k.codes, shared + k_codes, rows);
-        fetch_rows<v_code_row, Config::v_code_chunk>(cache.v.codes, shared + v_codes, rows);
-        fetch_rows<k_block_row, Config::k_block_chunk>(cache.k.block_scales, shared + k_blocks, rows);
-        fetch_rows<v_block_row, Config::v_block_chunk>(cache.v.block_scales, shared + v_blocks, rows);
-        fetch_rows<k_scale_row, 4>(cache.k.row_scales, shared + k_scales, rows);
-        fetch_rows<v_scale_row, 4>(cache.v.row_scales, shared + v_scales, rows);
+        fetch_rows<Row::k_codes, Config::k_code_chunk>(cache.k.codes, shared + k_codes(0), rows);
+        fetch_rows<Row::v_codes, Config::v_code_chunk>(cache.v.codes, shared + v_codes(0), rows);
+        fetch_rows<Row::k_blocks, Config::k_block_chunk>(cache.k.block_scales, shared + k_blocks(0),
+                                                         rows);
+        fetch_rows<Row::v_blocks, Config::v_block_chunk>(cache.v.block_scales, shared + v_blocks(0),
+                                                         rows);
+        fetch_rows<Row::k_scales, 4>(cache.k.row_scales, shared + k_scales(0), rows);
+        fetch_rows<Row::v_scales, 4>(cache.v.row_scales, shared + v_scales(0), rows);
     }
-
-private:
-    // Where an array holds slot 0 of one (page, head). In one allocation the arrays lie at fixed
-    // distances from each other, and the products with the strides are made once.
-    struct Corner {
-        uint64_t first_base;
-        uint64_t first;
-        uint32_t head;
-        uint32_t page;
-
-        __device__ __forceinline__ Corner(const ftj_cache_params& cache, uint32_t of_head,
-                                          uint32_t of_page)
-            : first_base(cache.k.codes.base), head(of_head), page(of_page) {
-            first = strided(cache.k.codes);
-        }
-        __device__ __forceinline__ uint64_t strided(const ftj_array_params& array) const {
-            return array.base + page * array.page_stride + head * array.head_stride;
-        }
-        __device__ __forceinline__ uint64_t of(const ftj_array_params& array) const {
-            return Config::one_allocation ? first + (array.base - first_base) : strided(array);
-        }
-    };
 
     // What the row-by-row copy needs to know of a tile: visible are rows first <= row < last.
     struct Rows {

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: MIT
+// A warp's ring of tiles, filled by bulk copies (sm_90): a few instructions of one lane a tile.
+//
+// In the packed order a (page, head) is one record, and a tile of whole pages comes by one copy a
+// page and lies in the stage as it does in the cache. Otherwise (HND, or pages larger than a tile)
+// a tile is one span, and one copy, of each array. Copies are of whole tiles: rows that are not
+// visible may hold anything, so clear_invisible() zeroes what would reach the output.
+#pragma once
+#include "block/segments.cuh"
+#include "block/stage_layout.cuh"
+
+namespace ftj {
+
+template <class Config>
+struct Stage {
+    using Row = RowBytes<Config>;
+    static constexpr int tokens = Config::tile_tokens;
+    static constexpr int page_size = Config::page_size;
+    static constexpr int num_stages = Config::num_stages;
+    static constexpr bool records = Config::record_bytes > 0 && tokens % page_size == 0;
+    static constexpr int num_pages = records ? tokens / page_size : 1;
+    static_assert(Config::slots_contiguous && !Config::slot_table, "a tile is spans");
+    static_assert(records || page_size % tokens == 0, "a page holds whole tiles, or the reverse");
+    static_assert(page_size % 16 == 0, "16 rows that are read together lie in one page");
+    static_assert(num_stages >= 2, "one stage is read while another is filled");
+
+    using Layout = ArrayLayout<Config, tokens>;
+    static constexpr int bytes = records ? num_pages * Config::record_bytes : Layout::bytes;
+    static constexpr int barrier_bytes = 8 * num_stages;
+
+    // Where 16 rows of an array start in a stage, the first of them row `at` of the tile.
+    static constexpr int k_codes(int at) {
+        return place(at, Config::k_codes_at, Layout::k_codes, Row::k_codes);
+    }
+    static constexpr int v_codes(int at) {
+        return place(at, Config::v_codes_at, Layout::v_codes, Row::v_codes);
+    }
+    static constexpr int k_blocks(int at) {
+        return place(at, Config::k_blocks_at, Layout::k_blocks, Row::k_blocks);
+    }
+    static constexpr int v_blocks(int at) {
+        return place(at, Config::v_blocks_at, Layout::v_blocks, Row::v_blocks);
+    }
+    static constexpr int k_scales(int at) {
+        return place(at, Config::k_scales_at, Layout::k_scales, Row::k_scales);
+    }
+    static constexpr int v_scales(int at) {
+        return place(at, Config::v_scales_at, Layout::v_scales, Row::v_scales);
+    }
+
+    // The page of record `lane` of a tile, or of the tile in every lane; looked up one tile ahead.
+    struct Place {
+        uint32_t page;
+        uint32_t offset;  // of the tile in a larger page, tokens
+    };
+
+    static __device__ __forceinline__ Place find(const ftj_requests_params& requests,
+                                                 uint32_t request, Visible keys, uint32_t token) {
+        const auto* row = pointer<const int32_t>(requests.table) + request * requests.table_stride;
+        if constexpr (num_pages == 1)
+            return {static_cast<uint32_t>(row[token / page_size]), token % page_size};
+        const uint32_t mine = token + ptx::thread_index() % warp_size % num_pages * page_size;
+        if (mine >= keys.end || mine + page_size <= keys.begin)
+            return {0, 0};
+        return {static_cast<uint32_t>(row[mine / page_size]), 0};
+    }
+
+    // The warp's stages, filled and read in turn. All lanes call everything.
+    struct Ring {
+        uint32_t base;      // shared address of stage 0
+        uint32_t barriers;  // shared address of stage 0's
+        uint32_t filled;    // stage to be filled next
+        uint32_t read;      // stage to be read next
+        uint32_t parity;    // of the phase that ends when it has arrived
+        uint64_t policy;
+
+        __device__ __forceinline__ void init(uint32_t stages, uint32_t of_barriers) {
+            base = stages;
+            barriers = of_barriers;
+            filled = read = parity = 0;
+            policy = ptx::createpolicy_evict_first();
+            if (ptx::thread_index() % warp_size == 0) {
+                for (int stage = 0; stage < num_stages; stage++)
+                    ptx::mbarrier_init(barriers + 8 * stage, 1);
+                ptx::fence_mbarrier_init();
+            }
+            ptx::sync_warp();
+        }
+
+        __device__ __forceinline__ void fill(const ftj_cache_params& cache, uint32_t head,
+                                             Visible keys, uint32_t token, Place place) {
+            const uint32_t stage = base + filled * bytes;
+            const uint32_t barrier = barriers + 8 * filled;
+            if constexpr (records)
+                copy_records(cache, stage, barrier, head, keys, token, place);
+            else
+                copy_spans(cache, stage, barrier, head, place);
+            skip();
+        }
+        __device__ __forceinline__ void skip() {
+            filled = filled == num_stages - 1 ? 0 : filled + 1;
+        }
+
+        // The address of the next tile, once it has arrived. The stage read before it is free then:
+        // every lane is past it.
+        __device__ __forceinline__ uint32_t wait() {
+            while (!ptx::mbarrier_try_wait_parity(barriers + 8 * read, parity)) {
+            }
+            ptx::sync_warp();
+            const uint32_t stage = base + read * bytes;
+            const bool last = read == num_stages - 1;
+            read = last ? 0 : read + 1;
+            parity ^= last;
+            return stage;
+        }
+
+    private:
+        // One copy for each page of the tile that shows a key; lane i has page i.
+        __device__ __forceinline__ void copy_records(const ftj_cache_params& cache, uint32_t stage,
+                                                     uint32_t barrier, uint32_t head, Visible keys,
+                                                     uint32_t token, Place place) const {
+            const uint32_t lane = ptx::thread_index() % warp_size;
+            const uint32_t first = keys.begin > token ? (keys.begin - token) / page_size : 0;
+            const uint32_t end = min_of(uint32_t(num_pages),
+                                        (keys.end - token + page_size - 1) / page_size);
+            if (lane == 0)
+                ptx::mbarrier_arrive_expect_tx(barrier, (end - first) * Config::record_bytes);
+            if constexpr (num_pages > 1)
+                ptx::sync_warp();
+            if (lane >= first && lane < end) {
+                const PageCorner<Config> corner(cache, head, place.page);
+                ptx::cp_async_bulk(stage + lane * Config::record_bytes,
+                                   pointer<const void>(corner.of(cache.k.codes)),
+                                   Config::record_bytes, barrier, policy);
+            }
+        }
+
+        __device__ __forceinline__ void copy_spans(const ftj_cache_params& cache, uint32_t stage,
+                                                   uint32_t barrier, uint32_t head,
+                                                   Place place) const {
+            if (ptx::thread_index() % warp_size != 0)
+                return;
+            ptx::mbarrier_arrive_expect_tx(barrier, bytes);
+            const PageCorner<Config> corner(cache, head, place.page);
+            const uint32_t offset = place.offset;
+            copy_span<Row::k_codes>(corner.of(cache.k.codes), stage + k_codes(0), offset, barrier);
+            copy_span<Row::v_codes>(corner.of(cache.v.codes), stage + v_codes(0), offset, barrier);
+            copy_span<Row::k_blocks>(corner.of(cache.k.block_scales), stage + k_blocks(0), offset,
+                                     barrier);
+            copy_span<Row::v_blocks>(corner.of(cache.v.block_scales), stage + v_blocks(0), offset,
+                                     barrier);
+            copy_span<Row::k_scales>(corner.of(cache.k.row_scales), stage + k_scales(0), offset,
+                                     barrier);
+            copy_span<Row::v_scales>(corner.of(cache.v.row_scales), stage + v_scales(0), offset,
+                                     barrier);
+        }
+
+        template <int row_bytes>
+        __device__ __forceinline__ void copy_span(uint64_t corner, uint32_t shared, uint32_t offset,
+                                                  uint32_t barrier) const {
+            if constexpr (row_bytes > 0)
+                ptx::cp_async_bulk(shared, pointer<const void>(corner + offset * uint32_t(row_bytes)),
+                                   tokens * row_bytes, barrier, policy);
+        }
+    };
+
+    // Zeros for V where no key is visible: whatever lies there, times a weight of 0, must be 0.
+    static __device__ __forceinline__ void clear_invisible(uint32_t stage, Visible keys,
+                                                           uint32_t token) {
+        for (uint32_t row = ptx::thread_index() % warp_size; row < tokens; row += warp_size) {
+            if (token + row >= keys.begin && token + row < keys.end)
+                continue;
+            const uint32_t at = row / 16 * 16, in_16 = row % 16;
+            clear_row<Row::v_codes>(stage + at_run_time<Row::v_codes>(at, v_codes(0)) +
+                                    in_16 * Row::v_codes);
+            clear_row<Row::v_blocks>(stage + at_run_time<Row::v_blocks>(at, v_blocks(0)) +
+                                     in_16 * Row::v_blocks);
+            clear_row<Row::v_scales>(stage + at_run_time<Row::v_scales>(at, v_scales(0)) +
+                                     in_16 * Row::v_scales);
+        }
+        ptx::fence_proxy_async_shared();
+        ptx::sync_warp();
+    }
+
+private:
+    static constexpr int place(int at, int in_record, int in_arrays, int row_bytes) {
+        return records ? at / page_size * Config::record_bytes + in_record + at % page_size * row_bytes
+                       : in_arrays + at * row_bytes;
+    }
+    // place() of a row known at run time, from that of row 0.
+    template <int row_bytes>
+    static __device__ __forceinline__ uint32_t at_run_time(uint32_t at, uint32_t of_row_0) {
+        return records ? of_row_0 + at / page_size * Config::record_bytes + at % page_size * row_bytes
+                       : of_row_0 + at * row_bytes;
+    }
+
+    template <int row_bytes>
+    static __device__ __forceinline__ void clear_row(uint32_t shared) {
+        constexpr int step = row_bytes % 8 == 0 ? 8 : row_bytes % 4 == 0 ? 4 : 1;
+        for (int at = 0; at < row_bytes; at += step) {
+            if constexpr (step == 8)
+                ptx::st_shared_v2(shared + at, {});
+            else if constexpr (step == 4)
+                ptx::st_shared_u32(shared + at, 0);
+            else
+                ptx::st_shared_u8(shared + at, 0);
+        }
+    }
+};
+
+}  // namespace ftj

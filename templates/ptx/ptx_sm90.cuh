@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: MIT
+// What sm_90 adds: bulk copies into shared memory, counted by mbarriers.
+#pragma once
+#include "ptx/ptx_sm89.cuh"
+
+#if __CUDA_ARCH__ < 900
+#error "ptx_sm90.cuh needs sm_90"
+#endif
+
+namespace ftj {
+namespace ptx {
+
+// mbarrier.init: a barrier whose phase ends after `arrivals` arrivals. PTX ISA 7.0.
+FTJ_DEVICE void mbarrier_init(uint32_t barrier, uint32_t arrivals) {
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" : : "r"(barrier), "r"(arrivals) : "memory");
+}
+// fence.mbarrier_init: the barriers are seen by bulk copies too. PTX ISA 8.0.
+FTJ_DEVICE void fence_mbarrier_init() {
+    asm volatile("fence.mbarrier_init.release.cluster;" : : : "memory");
+}
+// mbarrier.arrive.expect_tx: arrive, and let the phase wait for that many bytes. PTX ISA 8.0.
+FTJ_DEVICE void mbarrier_arrive_expect_tx(uint32_t barrier, uint32_t bytes) {
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;"
+                 :
+                 : "r"(barrier), "r"(bytes)
+                 : "memory");
+}
+// mbarrier.try_wait.parity: true once the phase of that parity has ended; may sleep a while. PTX
+// ISA 7.8.
+FTJ_DEVICE bool mbarrier_try_wait_parity(uint32_t barrier, uint32_t parity) {
+    uint32_t ended;
+    asm volatile("{\n"
+                 ".reg .pred ended;\n"
+                 "mbarrier.try_wait.parity.shared::cta.b64 ended, [%1], %2;\n"
+                 "selp.u32 %0, 1, 0, ended;\n"
+                 "}"
+                 : "=r"(ended)
+                 : "r"(barrier), "r"(parity)
+                 : "memory");
+    return ended != 0;
+}
+
+// createpolicy: what is read with it leaves L2 first. PTX ISA 7.4.
+FTJ_DEVICE uint64_t createpolicy_evict_first() {
+    uint64_t policy;
+    asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+    return policy;
+}
+// cp.async.bulk: `bytes`, a multiple of 16 between 16-byte boundaries, counted by the barrier. PTX
+// ISA 8.0.
+FTJ_DEVICE void cp_async_bulk(uint32_t shared, const void* global, uint32_t bytes, uint32_t barrier,
+                              uint64_t policy) {
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint "
+                 "[%0], [%1], %2, [%3], %4;"
+                 :
+                 : "r"(shared), "l"(global), "r"(bytes), "r"(barrier), "l"(policy)
+                 : "memory");
+}
+// fence.proxy.async: ordinary stores to shared memory come before later bulk copies. PTX ISA 8.0.
+FTJ_DEVICE void fence_proxy_async_shared() {
+    asm volatile("fence.proxy.async.shared::cta;" : : : "memory");
+}
+
+}  // namespace ptx
+}  // namespace ftj
