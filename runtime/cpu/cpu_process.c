@@ -6,7 +6,6 @@
 #include <signal.h>
 #include <spawn.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -35,9 +34,13 @@ bool ftj_cpu_process_find(const char *name, char *path, size_t size)
     const char *folder = getenv("PATH");
     while (folder && *folder) {
         const size_t length = strcspn(folder, ":");
-        const int needed = snprintf(path, size, "%.*s/%s", (int)length, folder, name);
-        if (length > 0 && needed < (int)size && is_program(path))
-            return true;
+        if (length > 0 && length + 1 + name_size <= size) {
+            memcpy(path, folder, length);
+            path[length] = '/';
+            memcpy(path + length + 1, name, name_size);
+            if (is_program(path))
+                return true;
+        }
         folder += length + (folder[length] == ':');
     }
     return false;

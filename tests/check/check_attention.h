@@ -55,8 +55,8 @@ struct attention_case {
     float *sinks;    /* [num_q_heads], or NULL */
     double *exact_o; /* [batch][num_q_heads][head_dim] */
     double *exact_lse;
-    double *bound_o; /* [batch][num_kv_heads]: the largest error that passes */
-    double *bound_lse;
+    double *bound_o;   /* [batch][num_q_heads]: the largest error that passes */
+    double *bound_lse; /* [batch][num_kv_heads] */
 };
 
 struct attention_result {
