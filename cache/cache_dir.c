@@ -13,25 +13,12 @@
 #include <unistd.h>
 
 /* What backup programs look for: bford.info/cachedir. */
-static const char tag[] = "Signature: 8a477f597d28d172789f06886806bc55\n"
-                          "# This directory holds compiled kernels of ftjit. They are built again\n"
-                          "# when they are missing.\n";
+const char ftj_cache_tag[] =
+    "Signature: 8a477f597d28d172789f06886806bc55\n"
+    "# This directory holds compiled kernels of ftjit. They are built again\n"
+    "# when they are missing.\n";
 
-void ftj_reason_set(struct ftj_reason *reason, int error, const char *format, ...)
-{
-    char what[384];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(what, sizeof(what), format, args);
-    va_end(args);
-    char buffer[128];
-    snprintf(reason->text, sizeof(reason->text), "%s: %s", what,
-             strerror_r(error, buffer, sizeof(buffer)));
-}
-
-/* NULL also in a program that runs with more rights than its user: the environment is not its own.
- */
-static const char *variable(const char *name)
+const char *ftj_cache_variable(const char *name)
 {
     const char *value = secure_getenv(name);
     return value && value[0] != '\0' ? value : NULL;
@@ -40,7 +27,7 @@ static const char *variable(const char *name)
 /* The base directory rules: a relative path in these is to be ignored. */
 static const char *absolute_variable(const char *name)
 {
-    const char *value = variable(name);
+    const char *value = ftj_cache_variable(name);
     return value && value[0] == '/' ? value : NULL;
 }
 
@@ -53,36 +40,49 @@ static char *join(const char *parent, const char *child)
     return path;
 }
 
+static ftj_status check_path(const char *path)
+{
+    return path ? FTJ_OK
+                : ftj_fail(NULL, FTJ_E_NO_MEMORY, "no memory for the cache directory's path");
+}
+
+ftj_status ftj_cache_dir_init_at(struct ftj_cache_dir *dir, const char *path, const char *origin,
+                                 struct ftj_reason *reason)
+{
+    char cwd[PATH_MAX];
+    struct ftj_cache_dir found = {.origin = origin};
+    if (path[0] != '/' && !getcwd(cwd, sizeof(cwd))) {
+        ftj_reason_set(reason, errno, "working directory, for %s %s", origin, path);
+        return FTJ_E_IO;
+    }
+    found.root = path[0] == '/' ? strdup(path) : join(cwd, path);
+    const ftj_status status = check_path(found.root);
+    if (!status)
+        *dir = found;
+    return status;
+}
+
 ftj_status ftj_cache_dir_init(struct ftj_cache_dir *dir, const char *setting,
                               struct ftj_reason *reason)
 {
     const bool has_setting = setting && setting[0] != '\0';
-    const char *named = has_setting ? setting : variable("FTJIT_CACHE_DIR");
+    const char *named = has_setting ? setting : ftj_cache_variable("FTJIT_CACHE_DIR");
     const char *xdg = absolute_variable("XDG_CACHE_HOME");
     const char *home = absolute_variable("HOME");
-    char cwd[PATH_MAX];
 
-    struct ftj_cache_dir found = {0};
-    if (named) {
-        found.origin = has_setting ? "the setting cache_dir" : "FTJIT_CACHE_DIR";
-        if (named[0] != '/' && !getcwd(cwd, sizeof(cwd))) {
-            ftj_reason_set(reason, errno, "working directory, for %s %s", found.origin, named);
-            return FTJ_E_IO;
-        }
-        found.root = named[0] == '/' ? strdup(named) : join(cwd, named);
-    } else if (xdg) {
-        found.origin = "XDG_CACHE_HOME";
-        found.root = join(xdg, "ftjit");
-    } else if (home) {
-        found.origin = "HOME";
-        found.root = join(home, ".cache/ftjit");
-    } else {
+    if (named)
+        return ftj_cache_dir_init_at(
+            dir, named, has_setting ? "the setting cache_dir" : "FTJIT_CACHE_DIR", reason);
+    if (!xdg && !home)
         return FTJ_E_NOT_FOUND;
-    }
-    if (!found.root)
-        return ftj_fail(NULL, FTJ_E_NO_MEMORY, "no memory for the cache directory's path");
-    *dir = found;
-    return FTJ_OK;
+    struct ftj_cache_dir found = {
+        .root = xdg ? join(xdg, "ftjit") : join(home, ".cache/ftjit"),
+        .origin = xdg ? "XDG_CACHE_HOME" : "HOME",
+    };
+    const ftj_status status = check_path(found.root);
+    if (!status)
+        *dir = found;
+    return status;
 }
 
 void ftj_cache_dir_finish(struct ftj_cache_dir *dir)
@@ -99,7 +99,8 @@ static void write_tag(const char *root)
         return;
     const int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd >= 0) {
-        if (write(fd, tag, sizeof(tag) - 1) != (ssize_t)(sizeof(tag) - 1))
+        if (write(fd, ftj_cache_tag, sizeof(ftj_cache_tag) - 1) !=
+            (ssize_t)(sizeof(ftj_cache_tag) - 1))
             unlink(path);
         close(fd);
     }
@@ -134,30 +135,20 @@ static ftj_status make_root(const char *root, struct ftj_reason *reason)
     return status;
 }
 
-static ftj_status check_trust(const char *root, int fd, struct ftj_reason *reason)
+static ftj_status check_trust(const struct ftj_owners *owners, int fd, const char *name,
+                              struct ftj_reason *reason)
 {
     struct stat info;
-    if (fstat(fd, &info)) {
-        ftj_reason_set(reason, errno, "stat %s", root);
-        return FTJ_E_IO;
-    }
-    if (info.st_uid != geteuid()) {
-        snprintf(reason->text, sizeof(reason->text),
-                 "it belongs to user %lu and this process runs as user %lu",
-                 (unsigned long)info.st_uid, (unsigned long)geteuid());
-        return FTJ_E_IO;
-    }
-    if (info.st_mode & (S_IWGRP | S_IWOTH)) {
-        snprintf(reason->text, sizeof(reason->text),
-                 "others may write to it (mode %04o; chmod go-w mends it)",
-                 (unsigned)info.st_mode & 07777);
-        return FTJ_E_IO;
-    }
-    return FTJ_OK;
+    if (!fstat(fd, &info))
+        return ftj_trust_check(owners, &info, reason);
+    ftj_reason_set(reason, errno, "stat %s", name);
+    return FTJ_E_IO;
 }
 
-static ftj_status open_root(const char *root, bool create, int *fd, struct ftj_reason *reason)
+static ftj_status open_root(const struct ftj_cache_dir *dir, bool create, int *fd,
+                            struct ftj_reason *reason)
 {
+    const char *root = dir->root;
     const int flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
     int opened = open(root, flags);
     if (opened < 0 && errno == ENOENT) {
@@ -172,7 +163,7 @@ static ftj_status open_root(const char *root, bool create, int *fd, struct ftj_r
         ftj_reason_set(reason, errno, "open %s", root);
         return FTJ_E_IO;
     }
-    const ftj_status status = check_trust(root, opened, reason);
+    const ftj_status status = check_trust(&dir->owners, opened, root, reason);
     if (status) {
         close(opened);
         return status;
@@ -182,20 +173,30 @@ static ftj_status open_root(const char *root, bool create, int *fd, struct ftj_r
 }
 
 /* One step down; takes `parent` and closes it. */
-static ftj_status descend(int parent, const char *name, bool create, int *fd,
-                          struct ftj_reason *reason)
+static ftj_status descend(const struct ftj_owners *owners, int parent, const char *name,
+                          bool create, int *fd, struct ftj_reason *reason)
 {
     ftj_status status = FTJ_OK;
+    int opened = -1;
     if (create && mkdirat(parent, name, 0700) && errno != EEXIST) {
         ftj_reason_set(reason, errno, "mkdir %s", name);
         status = FTJ_E_IO;
         goto cleanup;
     }
-    *fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (*fd < 0) {
+    opened = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (opened < 0) {
         status = errno == ENOENT || errno == ESTALE ? FTJ_E_NOT_FOUND : FTJ_E_IO;
         ftj_reason_set(reason, errno, "open %s", name);
+        goto cleanup;
     }
+    status = check_trust(owners, opened, name, reason);
+    if (status) {
+        struct ftj_reason why = *reason;
+        snprintf(reason->text, sizeof(reason->text), "%.60s in it: %.400s", name, why.text);
+        close(opened);
+        goto cleanup;
+    }
+    *fd = opened;
 
 cleanup:
     close(parent);
@@ -206,12 +207,12 @@ ftj_status ftj_cache_dir_open(const struct ftj_cache_dir *dir, const char *folde
                               int *fd, struct ftj_reason *reason)
 {
     int at = -1;
-    ftj_status status = open_root(dir->root, create, &at, reason);
+    ftj_status status = open_root(dir, create, &at, reason);
     while (!status && *folder) {
         char name[NAME_MAX + 1];
         const size_t size = strcspn(folder, "/");
         snprintf(name, sizeof(name), "%.*s", (int)size, folder);
-        status = descend(at, name, create, &at, reason);
+        status = descend(&dir->owners, at, name, create, &at, reason);
         folder += size;
         folder += *folder == '/';
     }

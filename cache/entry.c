@@ -5,6 +5,8 @@
 #include <string.h>
 #include <xxhash.h>
 
+#include "base/little_endian.h"
+
 /* docs/cache.md draws this. The first byte is no text, and a transfer that changes line ends or
  * drops the top bit changes the magic. */
 static const uint8_t magic[8] = {0x89, 'F', 'T', 'K', '\r', '\n', 0x1a, '\n'};
@@ -25,46 +27,24 @@ enum offset {
     HEADER_BYTES = 64,
 };
 
-static void put_u32(uint8_t *at, uint32_t value)
-{
-    for (int i = 0; i < 4; i++)
-        at[i] = (uint8_t)(value >> 8 * i);
-}
-
-static void put_u64(uint8_t *at, uint64_t value)
-{
-    put_u32(at, (uint32_t)value);
-    put_u32(at + 4, (uint32_t)(value >> 32));
-}
-
-static uint32_t get_u32(const uint8_t *at)
-{
-    return at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
-}
-
-static uint64_t get_u64(const uint8_t *at)
-{
-    return get_u32(at) | (uint64_t)get_u32(at + 4) << 32;
-}
-
 static void put_checksum(uint8_t *at, const void *data, size_t size)
 {
     const XXH128_hash_t hash = XXH3_128bits(data, size);
-    put_u64(at, hash.low64);
-    put_u64(at + 8, hash.high64);
+    ftj_put_u64(at, hash.low64);
+    ftj_put_u64(at + 8, hash.high64);
 }
 
 static void put_header(uint8_t *at, const struct ftj_key *key, const struct ftj_entry *entry)
 {
     memcpy(at + AT_MAGIC, magic, sizeof(magic));
-    put_u32(at + AT_VERSION, ENTRY_VERSION);
-    put_u32(at + AT_MANIFEST_BYTES, (uint32_t)key->manifest.size);
-    put_u64(at + AT_CODE_BYTES, entry->code.size);
-    put_u64(at + AT_LOG_BYTES, entry->log.size);
-    put_u32(at + AT_REGISTERS, entry->facts.registers);
-    put_u32(at + AT_SMEM_BYTES, entry->facts.smem_bytes);
-    put_u32(at + AT_SPILL_BYTES, entry->facts.spill_bytes);
-    put_u32(at + AT_COMPILE_US, entry->facts.compile_us);
+    ftj_put_u32(at + AT_VERSION, ENTRY_VERSION);
+    ftj_put_u32(at + AT_MANIFEST_BYTES, (uint32_t)key->manifest.size);
+    ftj_put_u64(at + AT_CODE_BYTES, entry->code.size);
+    ftj_put_u64(at + AT_LOG_BYTES, entry->log.size);
+    ftj_put_u32(at + AT_REGISTERS, entry->facts.registers);
+    ftj_put_u32(at + AT_SMEM_BYTES, entry->facts.smem_bytes);
+    ftj_put_u32(at + AT_SPILL_BYTES, entry->facts.spill_bytes);
+    ftj_put_u32(at + AT_COMPILE_US, entry->facts.compile_us);
     memcpy(at + AT_TARGET, key->target, sizeof(key->target));
 }
 
@@ -104,8 +84,8 @@ ftj_status ftj_entry_encode(const struct ftj_key *key, const struct ftj_entry *e
 /* The file is as long as its header says, no byte more: also sums that overflow end here. */
 static bool sizes_fit(const uint8_t *data, size_t size)
 {
-    const uint64_t parts[] = {get_u32(data + AT_MANIFEST_BYTES), get_u64(data + AT_CODE_BYTES),
-                              get_u64(data + AT_LOG_BYTES)};
+    const uint64_t parts[] = {ftj_get_u32(data + AT_MANIFEST_BYTES),
+                              ftj_get_u64(data + AT_CODE_BYTES), ftj_get_u64(data + AT_LOG_BYTES)};
     uint64_t left = size - HEADER_BYTES - TRAILER_BYTES;
     for (size_t i = 0; i < sizeof(parts) / sizeof(*parts); i++) {
         if (parts[i] > left)
@@ -118,47 +98,72 @@ static bool sizes_fit(const uint8_t *data, size_t size)
 static bool is_sound(const uint8_t *data, size_t size)
 {
     if (size < HEADER_BYTES + TRAILER_BYTES || memcmp(data, magic, sizeof(magic)) != 0 ||
-        get_u32(data + AT_VERSION) != ENTRY_VERSION || !sizes_fit(data, size))
+        ftj_get_u32(data + AT_VERSION) != ENTRY_VERSION || !sizes_fit(data, size))
         return false;
     uint8_t checksum[TRAILER_BYTES];
     put_checksum(checksum, data, size - TRAILER_BYTES);
     return memcmp(checksum, data + size - TRAILER_BYTES, TRAILER_BYTES) == 0;
 }
 
-static bool is_of_key(const uint8_t *data, const struct ftj_key *key)
-{
-    return get_u32(data + AT_MANIFEST_BYTES) == key->manifest.size &&
-           memcmp(data + AT_TARGET, key->target, sizeof(key->target)) == 0 &&
-           memcmp(data + HEADER_BYTES, key->manifest.data, key->manifest.size) == 0;
-}
-
-ftj_status ftj_entry_decode(const struct ftj_key *key, const void *file, size_t size,
-                            struct ftj_entry *entry)
+ftj_status ftj_entry_view(const void *file, size_t size, struct ftj_entry_view *view)
 {
     const uint8_t *data = file;
     if (!is_sound(data, size))
         return FTJ_E_DAMAGED;
-    if (!is_of_key(data, key))
+    *view = (struct ftj_entry_view){
+        .manifest = data + HEADER_BYTES,
+        .manifest_bytes = ftj_get_u32(data + AT_MANIFEST_BYTES),
+        .code_bytes = (size_t)ftj_get_u64(data + AT_CODE_BYTES),
+        .log_bytes = (size_t)ftj_get_u64(data + AT_LOG_BYTES),
+        .facts = {.registers = ftj_get_u32(data + AT_REGISTERS),
+                  .smem_bytes = ftj_get_u32(data + AT_SMEM_BYTES),
+                  .spill_bytes = ftj_get_u32(data + AT_SPILL_BYTES),
+                  .compile_us = ftj_get_u32(data + AT_COMPILE_US)},
+    };
+    view->code = view->manifest + view->manifest_bytes;
+    view->log = view->code + view->code_bytes;
+    memcpy(view->target, data + AT_TARGET, sizeof(view->target));
+    return FTJ_OK;
+}
+
+/* The stem ends where the compiler's field begins, so that a manifest which has it at its head has
+ * one field more, whatever that says. */
+static bool is_of_key(const struct ftj_entry_view *view, const struct ftj_key *key,
+                      enum ftj_match match)
+{
+    const size_t size = match == FTJ_MATCH_WHOLE ? key->manifest.size : key->stem_bytes;
+    const bool fits =
+        match == FTJ_MATCH_WHOLE ? view->manifest_bytes == size : view->manifest_bytes > size;
+    return fits && memcmp(view->target, key->target, sizeof(key->target)) == 0 &&
+           memcmp(view->manifest, key->manifest.data, size) == 0;
+}
+
+ftj_status ftj_entry_decode_as(const struct ftj_key *key, enum ftj_match match, const void *file,
+                               size_t size, struct ftj_entry *entry)
+{
+    struct ftj_entry_view view;
+    ftj_status status = ftj_entry_view(file, size, &view);
+    if (status)
+        return status;
+    if (!is_of_key(&view, key, match))
         return FTJ_E_NOT_FOUND;
 
-    struct ftj_entry decoded = {
-        .facts = {.registers = get_u32(data + AT_REGISTERS),
-                  .smem_bytes = get_u32(data + AT_SMEM_BYTES),
-                  .spill_bytes = get_u32(data + AT_SPILL_BYTES),
-                  .compile_us = get_u32(data + AT_COMPILE_US)},
-    };
-    const uint8_t *code = data + HEADER_BYTES + key->manifest.size;
-    const size_t code_bytes = (size_t)get_u64(data + AT_CODE_BYTES);
-    ftj_status status = ftj_bytes_copy(&decoded.code, code, code_bytes);
+    struct ftj_entry decoded = {.facts = view.facts};
+    status = ftj_bytes_copy(&decoded.code, view.code, view.code_bytes);
     if (!status)
-        status =
-            ftj_bytes_copy(&decoded.log, code + code_bytes, (size_t)get_u64(data + AT_LOG_BYTES));
+        status = ftj_bytes_copy(&decoded.log, view.log, view.log_bytes);
     if (status) {
         ftj_entry_finish(&decoded);
         return status;
     }
     *entry = decoded;
     return FTJ_OK;
+}
+
+ftj_status ftj_entry_decode(const struct ftj_key *key, const void *file, size_t size,
+                            struct ftj_entry *entry)
+{
+    return ftj_entry_decode_as(key, FTJ_MATCH_WHOLE, file, size, entry);
 }
 
 void ftj_entry_finish(struct ftj_entry *entry)

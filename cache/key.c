@@ -6,9 +6,12 @@
 #include <string.h>
 #include <xxhash.h>
 
+#include "base/little_endian.h"
+
 static void append_u32(struct ftj_text *text, uint32_t value)
 {
-    const uint8_t bytes[4] = {value & 0xff, value >> 8 & 0xff, value >> 16 & 0xff, value >> 24};
+    uint8_t bytes[4];
+    ftj_put_u32(bytes, value);
     ftj_text_append(text, bytes, sizeof(bytes));
 }
 
@@ -24,14 +27,14 @@ static void append_string(struct ftj_text *text, const char *string)
     append_field(text, string, strlen(string));
 }
 
-static void write_manifest(struct ftj_text *text, const struct ftj_key_input *input)
+/* All but the compiler, which comes last. */
+static void write_stem(struct ftj_text *text, const struct ftj_key_input *input)
 {
     append_u32(text, FTJ_KEY_SCHEMA);
     append_string(text, input->template_id);
     append_string(text, input->templates);
     append_string(text, input->target);
     append_string(text, input->output);
-    append_string(text, input->compiler);
     append_u32(text, (uint32_t)input->num_options);
     for (size_t i = 0; i < input->num_options; i++)
         append_string(text, input->options[i]);
@@ -62,17 +65,23 @@ ftj_status ftj_key_init(struct ftj_key *key, const struct ftj_key_input *input)
         return status;
 
     struct ftj_text manifest = {0};
-    write_manifest(&manifest, input);
+    write_stem(&manifest, input);
+    const size_t stem_bytes = manifest.size;
+    append_string(&manifest, input->compiler);
     if (manifest.failed) {
         ftj_text_finish(&manifest);
         return ftj_fail(NULL, FTJ_E_NO_MEMORY, "no memory for the key of a source of %zu bytes",
                         input->source_bytes);
     }
-    const XXH128_hash_t hash = XXH3_128bits(manifest.data, manifest.size);
+    const XXH128_hash_t hash = XXH3_128bits(manifest.data, stem_bytes);
     snprintf(key->hex, sizeof(key->hex), "%016llx%016llx", (unsigned long long)hash.high64,
              (unsigned long long)hash.low64);
-    snprintf(key->target, sizeof(key->target), "%s", input->target);
+    snprintf(key->compiler_hex, sizeof(key->compiler_hex), "%016llx",
+             (unsigned long long)XXH3_64bits(input->compiler, strlen(input->compiler)));
+    memset(key->target, 0, sizeof(key->target)); /* all of it is compared and stored */
+    memcpy(key->target, input->target, strlen(input->target));
     key->manifest = (struct ftj_bytes){.data = (uint8_t *)manifest.data, .size = manifest.size};
+    key->stem_bytes = stem_bytes;
     return FTJ_OK;
 }
 

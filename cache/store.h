@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The cache on disk: <root>/v1/<target>/<2 hex>/<30 hex>.ftk, with tmp/ beside the targets.
+ * The cache on disk: a writable root, <root>/v1/<target>/<2 hex>/<30 hex>-<16 hex>.ftk, with tmp/
+ * beside the targets; and, asked after it, bundles and roots that are only read.
  *
  * No failure here is ever fatal: an unusable directory means memory only, with one sentence that
  * says which setting, which path and why. Any thread.
@@ -19,11 +20,28 @@ FTJ_NODISCARD ftj_status ftj_store_create(const char *dir, bool disabled, const 
                                           struct ftj_store **out);
 void ftj_store_destroy(struct ftj_store *store); /* NULL is fine */
 
+/* What a store is beyond its root. Borrowed for the call; a zeroed one takes everything from the
+ * environment, and defaults from there. */
+struct ftj_store_options {
+    const char *path;          /* NULL: FTJIT_CACHE_PATH */
+    const char *bundle_digest; /* NULL: FTJIT_BUNDLE_SHA256 */
+    const char *owners;        /* NULL: FTJIT_CACHE_OWNERS */
+    const char *match;         /* "exact", "any"; NULL: FTJIT_COMPILER_MATCH */
+    bool has_compiler;         /* without one, "any" is the default */
+    uint64_t max_bytes;        /* 0: FTJIT_CACHE_MAX_BYTES */
+};
+
+/* Once, before the first get. FTJ_E_INVALID: an option or a variable cannot be; FTJ_E_NO_MEMORY.
+ * What `path` names and cannot be used is said, and no failure. A disabled store stays so. */
+FTJ_NODISCARD ftj_status ftj_store_configure(struct ftj_store *store,
+                                             const struct ftj_store_options *options);
+
 /* Root in use, "" when there is none. Borrowed. */
 const char *ftj_store_dir(const struct ftj_store *store);
 
-/* FTJ_OK; FTJ_E_NOT_FOUND: a miss; FTJ_E_DAMAGED: something was there and failed its checks: it has
- * been said (one sentence naming the path) and is removed if that is possible. FTJ_E_NO_MEMORY. */
+/* FTJ_OK; FTJ_E_NOT_FOUND: a miss; FTJ_E_DAMAGED: something was there and failed its checks, and
+ * nothing else could serve: it has been said (one sentence naming the path) and is removed if that
+ * is possible. FTJ_E_NO_MEMORY. */
 FTJ_NODISCARD ftj_status ftj_store_get(struct ftj_store *store, const struct ftj_key *key,
                                        struct ftj_entry *entry);
 
@@ -32,7 +50,17 @@ FTJ_NODISCARD ftj_status ftj_store_get(struct ftj_store *store, const struct ftj
 FTJ_NODISCARD ftj_status ftj_store_put(struct ftj_store *store, const struct ftj_key *key,
                                        const struct ftj_entry *entry);
 
-/* Remove an entry the driver refused. */
+/* Remove an entry the driver refused: the one that a get would find. */
 void ftj_store_drop(struct ftj_store *store, const struct ftj_key *key);
+
+/* What has happened so far. */
+struct ftj_store_counts {
+    uint64_t root_hits;
+    uint64_t shared_hits; /* from roots of FTJIT_CACHE_PATH */
+    uint64_t bundle_hits;
+    uint64_t passed_over; /* damaged entries that another tier made up for */
+    uint64_t evictions;
+};
+void ftj_store_count(const struct ftj_store *store, struct ftj_store_counts *counts);
 
 #endif

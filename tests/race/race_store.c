@@ -99,7 +99,8 @@ static void cut_short(const char *dir, int index, int pass)
 {
     struct ftj_key key = key_of(index);
     char path[512];
-    snprintf(path, sizeof(path), "%s/v1/sm_90a/%.2s/%s.ftk", dir, key.hex, key.hex + 2);
+    snprintf(path, sizeof(path), "%s/v1/sm_90a/%.2s/%s-%s.ftk", dir, key.hex, key.hex + 2,
+             key.compiler_hex);
     if (truncate(path, (off_t)pass * 997) != 0)
         usleep(100); /* not there yet */
     ftj_key_finish(&key);
@@ -225,9 +226,9 @@ static int check_after(const char *dir, bool with_vandal)
 
     const size_t num_files = temp_dir_count(dir, "", NULL);
     const size_t num_entries = temp_dir_count(dir, ".ftk", NULL);
-    if (num_entries != NUM_KEYS || num_files != NUM_KEYS + 1) { /* and CACHEDIR.TAG */
+    if (num_entries != NUM_KEYS || num_files != NUM_KEYS + 2) { /* and CACHEDIR.TAG, usage */
         fprintf(stderr, "race_store: %zu files of which %zu entries; expected %d and %d\n",
-                num_files, num_entries, NUM_KEYS + 1, NUM_KEYS);
+                num_files, num_entries, NUM_KEYS + 2, NUM_KEYS);
         failed = 1;
     }
     return failed;

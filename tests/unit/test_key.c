@@ -31,33 +31,34 @@ Test(key, is_pinned)
 {
     /* A change here drops every user's cache: bump FTJ_KEY_SCHEMA and say so in CHANGELOG. */
     struct ftj_key key = make(&base);
-    cr_expect_str_eq(key.hex, "b8017f91d0f826ea841c702d7a28a28d");
+    cr_expect_str_eq(key.hex, "651daa62b801d82192d58e7a8ccf9e11");
     cr_expect_str_eq(key.target, "sm_90a");
     ftj_key_finish(&key);
 }
 
 Test(key, manifest_is_pinned)
 {
-    static const char manifest[] = "\1\0\0\0"
+    static const char manifest[] = "\2\0\0\0"
                                    "\13\0\0\0attn_decode"
                                    "\10\0\0\00000112233"
                                    "\6\0\0\0sm_90a"
                                    "\5\0\0\0cubin"
-                                   "\15\0\0\0nvrtc 13.0.88"
                                    "\2\0\0\0"
                                    "\31\0\0\0--gpu-architecture=sm_90a"
                                    "\13\0\0\0--std=c++17"
-                                   "\6\0\0\0kernel";
+                                   "\6\0\0\0kernel"
+                                   "\15\0\0\0nvrtc 13.0.88";
     struct ftj_key key = make(&base);
     cr_assert_eq(key.manifest.size, sizeof(manifest) - 1);
     cr_expect_arr_eq(key.manifest.data, manifest, sizeof(manifest) - 1);
+    cr_expect_eq(key.stem_bytes, sizeof(manifest) - 1 - 17);
     ftj_key_finish(&key);
 }
 
 Test(key, changes_with_every_input)
 {
-    struct ftj_key_input changed[10];
-    for (size_t i = 0; i < 10; i++)
+    struct ftj_key_input changed[9];
+    for (size_t i = 0; i < 9; i++)
         changed[i] = base;
     changed[0].template_id = "attn_store";
     changed[1].source = "kerneL";
@@ -69,12 +70,30 @@ Test(key, changes_with_every_input)
     changed[6].num_options = 1;
     changed[7].target = "sm_90";
     changed[8].output = "ptx";
-    changed[9].compiler = "nvrtc 13.0";
 
     struct ftj_key original = make(&base);
-    for (size_t i = 0; i < 10; i++) {
+    for (size_t i = 0; i < 9; i++) {
         struct ftj_key key = make(&changed[i]);
         cr_expect_str_neq(key.hex, original.hex, "row %zu", i);
+        cr_expect_str_eq(key.compiler_hex, original.compiler_hex, "row %zu", i);
+        ftj_key_finish(&key);
+    }
+    ftj_key_finish(&original);
+}
+
+Test(key, has_one_stem_for_all_compilers)
+{
+    static const char *const compilers[] = {"nvrtc 13.0", "nvrtc 12.9", ""};
+    struct ftj_key original = make(&base);
+    for (size_t i = 0; i < 3; i++) {
+        struct ftj_key_input input = base;
+        input.compiler = compilers[i];
+        struct ftj_key key = make(&input);
+        cr_expect_str_eq(key.hex, original.hex);
+        cr_expect_str_neq(key.compiler_hex, original.compiler_hex, "%s", compilers[i]);
+        cr_assert_eq(key.stem_bytes, original.stem_bytes);
+        cr_expect_arr_eq(key.manifest.data, original.manifest.data, key.stem_bytes);
+        cr_expect_neq(key.manifest.size, original.manifest.size);
         ftj_key_finish(&key);
     }
     ftj_key_finish(&original);

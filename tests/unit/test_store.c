@@ -91,7 +91,8 @@ static ftj_status get(struct fixture *f)
 
 static void entry_path(const struct fixture *f, char path[512])
 {
-    snprintf(path, 512, "%s/v1/sm_90a/%.2s/%s.ftk", f->root, f->key.hex, f->key.hex + 2);
+    snprintf(path, 512, "%s/v1/sm_90a/%.2s/%s-%s.ftk", f->root, f->key.hex, f->key.hex + 2,
+             f->key.compiler_hex);
 }
 
 static void write_file(const char *path, const void *data, size_t size)
@@ -134,7 +135,7 @@ Test(store, one_file_at_the_documented_path_and_no_temporary)
     entry_path(&f, path);
     cr_expect_eq(temp_dir_count(f.root, ".ftk", found), 1);
     cr_expect_str_eq(found, path);
-    cr_expect_eq(temp_dir_count(f.root, "", NULL), 2, "the entry and CACHEDIR.TAG");
+    cr_expect_eq(temp_dir_count(f.root, "", NULL), 3, "the entry, CACHEDIR.TAG and usage");
     finish(&f);
 }
 
