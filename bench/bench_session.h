@@ -10,11 +10,13 @@
 /* Kernels of the bench's own, compiled here, and a large buffer they run over. */
 struct bench_ceiling {
     struct CUmod_st *module;
+    struct CUmod_st *copy_module;
     struct CUfunc_st *read;
+    struct CUfunc_st *copy;
     void *buffer; /* owned */
     uint64_t bytes;
     double read_gbs; /* streaming over all of the buffer */
-    double copy_gbs; /* read and written bytes of a copy on the device */
+    double copy_gbs; /* read and written bytes of a copy on the device, by a kernel or the driver */
 };
 
 struct bench_session {

@@ -67,7 +67,8 @@ typedef struct ftj_kv_layout {
     ftj_kv_side k;
     ftj_kv_side v;
     uint64_t token_bytes; ///< K and V of all heads, without padding
-    uint64_t page_bytes;  ///< all arrays of one page, padding included
+    uint64_t page_bytes;  ///< all arrays of one page, padding included; there is none where
+                          ///< page_size is a multiple of 16
 } ftj_kv_layout;
 
 /**
