@@ -9,7 +9,7 @@ import sys
 
 MAX_FILE_LINES = 400
 MAX_FUNCTION_LINES = 80
-MAX_SUBJECT_COLUMNS = 90
+MAX_SUBJECT_COLUMNS = 100
 C_LIKE = ('.c', '.h', '.cuh', '.cu', '.cpp')
 COMMENTED = C_LIKE + ('.py', '.sh')
 TEXT = COMMENTED + ('.md', '.build', '.txt', '.yml', '.exact', '.json')
