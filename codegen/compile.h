@@ -38,6 +38,10 @@ struct ftj_compiler {
     ftj_status (*compile)(struct ftj_compiler *compiler, const struct ftj_source *source,
                           struct ftj_binary *binary);
     void (*finish)(struct ftj_compiler *compiler);
+    /* NVRTC: where it runs, and for how long at most. As FTJIT_COMPILE and FTJIT_COMPILE_TIMEOUT
+     * say, until somebody who knows better sets them. */
+    ftj_compile_mode mode;
+    uint32_t timeout_s;
     void *state; /* owned by the implementation */
 };
 

@@ -1,16 +1,23 @@
 /* SPDX-License-Identifier: MIT */
-/* NVRTC behind the compiler interface: found at once, loaded by the first compile. */
+/* NVRTC behind the compiler interface: found at once, loaded by the first compile, here or in a
+ * process of its own. */
 #include "codegen/nvrtc.h"
 
+#include <limits.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_OPTIONS 16
+#include "base/fork.h"
+#include "codegen/helper_process.h"
+
+#define DEFAULT_TIMEOUT_S 60u
+#define MAX_TIMEOUT_S     86400u
 
 struct state {
     _Atomic(struct ftj_nvrtc *) loaded; /* NULL before the first compile */
+    atomic_bool has_warned;             /* that there is no ftjit-cc */
 };
 
 /* Everything here decides bytes of the machine code, and is part of the key. */
@@ -30,20 +37,6 @@ static size_t list_options(const struct ftj_compiler *compiler, const struct ftj
         if (all[i] && count < max_options)
             options[count++] = all[i];
     }
-    return count;
-}
-
-/* What makes NVRTC a good guest, and is no part of the key because the instructions are the same
- * with and without: register counts in the log; no look at the working directory for includes; no
- * change of the process's stack limit; and no cache of its own, which from 12.9 on would load
- * libcuda, call cuInit and so break every later fork. */
-static size_t add_manners(const struct ftj_nvrtc *nvrtc, const char **options, size_t count)
-{
-    options[count++] = "-Xptxas=-v";
-    options[count++] = "--no-source-include";
-    options[count++] = "-modify-stack-limit=false";
-    if (nvrtc->major > 12 || (nvrtc->major == 12 && nvrtc->minor >= 9))
-        options[count++] = "--no-cache";
     return count;
 }
 
@@ -74,6 +67,50 @@ static ftj_status get_loaded(struct ftj_compiler *compiler, struct ftj_nvrtc **o
     return FTJ_OK;
 }
 
+static ftj_status compile_on_thread(struct ftj_compiler *compiler, const struct ftj_source *source,
+                                    struct ftj_binary *binary)
+{
+    struct ftj_nvrtc *nvrtc = NULL;
+    const ftj_status status = get_loaded(compiler, &nvrtc);
+    if (status)
+        return status;
+    char storage[64];
+    const char *options[FTJ_HELPER_MAX_OPTIONS];
+    const size_t count = list_options(compiler, source, options, FTJ_HELPER_MAX_OPTIONS, storage);
+    return ftj_nvrtc_compile(nvrtc, source, options, count, compiler->log, binary);
+}
+
+static ftj_status compile_in_process(struct ftj_compiler *compiler, const char *helper,
+                                     const struct ftj_source *source, struct ftj_binary *binary)
+{
+    char storage[64];
+    struct ftj_helper_request request = {
+        .nvrtc = compiler->path, .timeout_s = compiler->timeout_s, .source = *source};
+    request.num_options =
+        list_options(compiler, source, request.options, FTJ_HELPER_MAX_OPTIONS, storage);
+    return ftj_helper_compile(helper, &request, compiler->log, binary);
+}
+
+/* Whether this compile goes to a process of its own, and to which. A forked process never compiles
+ * by itself where that can be helped: the fork may have come while another thread was inside NVRTC,
+ * whose locks then stay locked for ever. */
+static bool has_helper(const struct ftj_compiler *compiler, char helper[PATH_MAX])
+{
+    const bool is_forked = ftj_fork_generation() > 0;
+    if (compiler->mode != FTJ_COMPILE_PROCESS && !is_forked)
+        return false;
+    struct ftj_text tried = {0};
+    const bool found = ftj_helper_find(helper, PATH_MAX, &tried);
+    struct state *state = compiler->state;
+    if (!found && !atomic_exchange(&state->has_warned, true))
+        ftj_say(compiler->log, FTJ_LOG_WARNING,
+                "no ftjit-cc to compile in a process of its own%s (looked at %s); NVRTC runs in "
+                "this one",
+                is_forked ? ", as a forked process should" : "", tried.data ? tried.data : "");
+    ftj_text_finish(&tried);
+    return found;
+}
+
 static ftj_status compile(struct ftj_compiler *compiler, const struct ftj_source *source,
                           struct ftj_binary *binary)
 {
@@ -83,15 +120,9 @@ static ftj_status compile(struct ftj_compiler *compiler, const struct ftj_source
                         "not found; looked at %s; install a CUDA toolkit or the wheel "
                         "nvidia-cuda-nvrtc, or name it in FTJIT_NVRTC",
                         source->template_id, source->target, compiler->missing);
-    struct ftj_nvrtc *nvrtc = NULL;
-    const ftj_status status = get_loaded(compiler, &nvrtc);
-    if (status)
-        return status;
-    char storage[64];
-    const char *options[MAX_OPTIONS];
-    const size_t count = list_options(compiler, source, options, MAX_OPTIONS / 2, storage);
-    return ftj_nvrtc_compile(nvrtc, source, options, add_manners(nvrtc, options, count),
-                             compiler->log, binary);
+    char helper[PATH_MAX];
+    return has_helper(compiler, helper) ? compile_in_process(compiler, helper, source, binary)
+                                        : compile_on_thread(compiler, source, binary);
 }
 
 static void finish(struct ftj_compiler *compiler)
@@ -102,6 +133,30 @@ static void finish(struct ftj_compiler *compiler)
     if (state)
         free(atomic_load(&state->loaded));
     free(state);
+}
+
+/* FTJIT_COMPILE and FTJIT_COMPILE_TIMEOUT. */
+static ftj_status read_environment(struct ftj_compiler *compiler)
+{
+    const char *mode = getenv("FTJIT_COMPILE");
+    const char *timeout = getenv("FTJIT_COMPILE_TIMEOUT");
+    compiler->mode = FTJ_COMPILE_THREAD;
+    compiler->timeout_s = DEFAULT_TIMEOUT_S;
+    if (mode && strcmp(mode, "process") == 0)
+        compiler->mode = FTJ_COMPILE_PROCESS;
+    else if (mode && *mode && strcmp(mode, "thread") != 0)
+        return ftj_fail(compiler->log, FTJ_E_INVALID,
+                        "FTJIT_COMPILE is \"%s\"; allowed: thread, process", mode);
+    if (!timeout || !*timeout)
+        return FTJ_OK;
+    char *end = NULL;
+    const unsigned long seconds = strtoul(timeout, &end, 10);
+    if (*end || *timeout == '-' || seconds < 1 || seconds > MAX_TIMEOUT_S)
+        return ftj_fail(compiler->log, FTJ_E_INVALID,
+                        "FTJIT_COMPILE_TIMEOUT is \"%s\"; allowed: 1 to %u seconds", timeout,
+                        MAX_TIMEOUT_S);
+    compiler->timeout_s = (uint32_t)seconds;
+    return FTJ_OK;
 }
 
 ftj_status ftj_nvrtc_find(struct ftj_compiler *compiler, const char *path,
@@ -118,6 +173,12 @@ ftj_status ftj_nvrtc_find(struct ftj_compiler *compiler, const char *path,
         .finish = finish,
         .state = state,
     };
+    const ftj_status status = read_environment(&found);
+    if (status) {
+        free(state);
+        return status;
+    }
+    ftj_fork_watch();
     struct ftj_text tried = {0};
     if (ftj_nvrtc_locate(path, &tried, found.path, sizeof(found.path)))
         ftj_nvrtc_identify(found.path, found.id, sizeof(found.id));

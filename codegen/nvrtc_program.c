@@ -2,6 +2,7 @@
 /* Loading libnvrtc, and one compile with it. */
 #include "codegen/nvrtc.h"
 
+#include <assert.h>
 #include <limits.h>
 #include <pthread.h>
 #include <signal.h>
@@ -16,6 +17,8 @@
 
 #define KERNEL_NAME  "ftj_kernel"
 #define MAX_SENTENCE 240
+#define MAX_OPTIONS  16
+#define NUM_MANNERS  4
 /* NVRTC dies on less than 96 KB, and with -modify-stack-limit=false it no longer asks for more by
  * itself. Untouched pages of a stack cost nothing. */
 #define STACK_BYTES   (8u << 20)
@@ -82,6 +85,20 @@ ftj_status ftj_nvrtc_load(struct ftj_nvrtc *nvrtc, const char *file, const struc
     loaded.builtins = open_builtins(file, loaded.major, loaded.minor);
     *nvrtc = loaded;
     return FTJ_OK;
+}
+
+/* What makes NVRTC a good guest, and is no part of the key because the instructions are the same
+ * with and without: register counts in the log; no look at the working directory for includes; no
+ * change of the process's stack limit; and no cache of its own, which from 12.9 on would load
+ * libcuda, call cuInit and so break every later fork. */
+static size_t add_manners(const struct ftj_nvrtc *nvrtc, const char **options, size_t count)
+{
+    options[count++] = "-Xptxas=-v";
+    options[count++] = "--no-source-include";
+    options[count++] = "-modify-stack-limit=false";
+    if (nvrtc->major > 12 || (nvrtc->major == 12 && nvrtc->minor >= 9))
+        options[count++] = "--no-cache";
+    return count;
 }
 
 /* What the compile thread is given, and what it leaves. It reports nothing itself: the sentence
@@ -254,8 +271,13 @@ ftj_status ftj_nvrtc_compile(const struct ftj_nvrtc *nvrtc, const struct ftj_sou
                              const char *const *options, size_t num_options,
                              const struct ftj_log *log, struct ftj_binary *binary)
 {
-    struct job job = {
-        .nvrtc = nvrtc, .source = source, .options = options, .num_options = num_options};
+    const char *all[MAX_OPTIONS];
+    assert(num_options + NUM_MANNERS <= MAX_OPTIONS);
+    memcpy(all, options, num_options * sizeof(*all));
+    struct job job = {.nvrtc = nvrtc,
+                      .source = source,
+                      .options = all,
+                      .num_options = add_manners(nvrtc, all, num_options)};
     const uint64_t start = now_us();
     if (!run_on_thread(&job))
         return ftj_fail(log, FTJ_E_NO_MEMORY, "no thread with a stack of %u bytes to compile on",

@@ -25,7 +25,15 @@ static ftj_status find_compiler(struct ftj_context *ctx, const ftj_settings *set
 {
     if (settings->kind == FTJ_DEVICE_CPU)
         return ftj_host_compiler_find(&ctx->compiler, settings->compiler_path, &ctx->log);
-    return ftj_nvrtc_find(&ctx->compiler, settings->compiler_path, &ctx->log);
+    if ((unsigned)settings->compile_mode > FTJ_COMPILE_PROCESS)
+        return ftj_fail(&ctx->log, FTJ_E_INVALID,
+                        "settings.compile_mode is %d; allowed: FTJ_COMPILE_DEFAULT, "
+                        "FTJ_COMPILE_THREAD, FTJ_COMPILE_PROCESS",
+                        (int)settings->compile_mode);
+    const ftj_status status = ftj_nvrtc_find(&ctx->compiler, settings->compiler_path, &ctx->log);
+    if (status == FTJ_OK && settings->compile_mode != FTJ_COMPILE_DEFAULT)
+        ctx->compiler.mode = settings->compile_mode;
+    return status;
 }
 
 /* FTJIT_NO_COMPILE and FTJIT_SEALED. */

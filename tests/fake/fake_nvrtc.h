@@ -8,6 +8,8 @@
  *   FAKE_NVRTC_FAIL=symbol[:result][,...]   calls that fail, with 999 when no result is given
  *   FAKE_NVRTC_CUBIN=empty|foreign|other_sm|nameless   what is wrong with the machine code
  *   FAKE_NVRTC_DELAY_MS=200      how long a compile takes
+ *   FAKE_NVRTC_FATE=crash|abort|kill|exit|hang   what becomes of the process that compiles
+ *   FAKE_NVRTC_RECORD=file       gets a line for every compile: the source's hash
  *
  * The machine code is an ELF header for the target and the kernel's name. A source that contains
  * "syntax error" is rejected, with a log. The helpers below are exported as well.
