@@ -53,6 +53,22 @@ static ftj_status read_seal(const struct ftj_log *log, enum ftj_seal *seal)
     return FTJ_OK;
 }
 
+static ftj_status open_store(struct ftj_context *ctx, const ftj_settings *settings)
+{
+    const ftj_status status =
+        ftj_store_create(settings->cache_dir, settings->no_cache, &ctx->log, &ctx->store);
+    if (status)
+        return status;
+    return ftj_store_configure(ctx->store, &(struct ftj_store_options){
+                                               .path = settings->cache_path,
+                                               .bundle_digest = settings->bundle_digest,
+                                               .owners = settings->cache_owners,
+                                               .match = settings->compiler_match,
+                                               .has_compiler = ctx->compiler.id[0] != '\0',
+                                               .max_bytes = settings->cache_max_bytes,
+                                           });
+}
+
 ftj_status ftj_context_create(const ftj_settings *settings, ftj_context **out)
 {
     const ftj_settings defaults = {0};
@@ -77,7 +93,10 @@ ftj_status ftj_context_create(const ftj_settings *settings, ftj_context **out)
     if (status)
         goto cleanup;
     ctx->backend.compiler = ctx->compiler.id;
-    status = ftj_store_create(settings->cache_dir, settings->no_cache, &ctx->log, &ctx->store);
+    status = open_store(ctx, settings);
+    if (status)
+        goto cleanup;
+    status = ftj_telemetry_init(&ctx->telemetry, settings);
     if (status)
         goto cleanup;
     status = ftj_locks_create(&ctx->log, &ctx->locks);
@@ -98,6 +117,12 @@ void ftj_context_destroy(ftj_context *ctx)
 {
     if (!ctx || !ftj_context_is_ours(ctx))
         return;
+    if (ctx->telemetry.stats_path) {
+        ftj_stats stats;
+        ftj_context_stats(ctx, &stats);
+        ftj_telemetry_stats(&ctx->telemetry, &ctx->log, &ctx->backend.device, &stats);
+    }
+    ftj_telemetry_finish(&ctx->telemetry);
     ftj_kernel_map_finish(&ctx->map);
     ftj_memo_destroy(ctx->memo);
     ftj_locks_destroy(ctx->locks);
@@ -153,14 +178,19 @@ void ftj_context_info(const ftj_context *ctx, ftj_device_info *info)
 
 void ftj_context_stats(const ftj_context *ctx, ftj_stats *stats)
 {
+    struct ftj_store_counts counts;
+    ftj_store_count(ctx->store, &counts);
     *stats = (ftj_stats){
         .memory_hits = atomic_load(&ctx->stats.memory_hits),
         .disk_hits = atomic_load(&ctx->stats.disk_hits),
         .compiles = atomic_load(&ctx->stats.compiles),
         .compile_us = atomic_load(&ctx->stats.compile_us),
-        .damaged_entries = atomic_load(&ctx->stats.damaged_entries),
+        .damaged_entries = atomic_load(&ctx->stats.damaged_entries) + counts.passed_over,
         .dropped_writes = atomic_load(&ctx->stats.dropped_writes),
         .waits = atomic_load(&ctx->stats.waits),
         .sealed_misses = atomic_load(&ctx->stats.sealed_misses),
+        .shared_hits = counts.shared_hits,
+        .bundle_hits = counts.bundle_hits,
+        .evictions = counts.evictions,
     };
 }

@@ -11,6 +11,7 @@
 #include "cache/store.h"
 #include "runtime/backend.h"
 #include "runtime/kernel_map.h"
+#include "runtime/telemetry.h"
 
 /* What a kernel that would have to be compiled comes to. */
 enum ftj_seal {
@@ -28,6 +29,7 @@ struct ftj_context {
     struct ftj_memo *memo;     /* owned; holds every struct ftj_kernel */
     struct ftj_kernel_map map; /* of the same kernels, by problem */
     struct ftj_locks *locks;   /* owned */
+    struct ftj_telemetry telemetry;
     uint32_t fork_generation;  /* of the process that opened it */
     atomic_int seal;           /* enum ftj_seal */
     struct {

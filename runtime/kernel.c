@@ -199,6 +199,7 @@ static ftj_status look_again(void *data)
 static ftj_status compile_or_wait(struct lookup *lookup, struct ftj_module *module)
 {
     struct ftj_context *ctx = lookup->ctx;
+    ftj_telemetry_miss(&ctx->telemetry, &ctx->log, lookup->problem, &ctx->backend.device);
     ftj_status status = check_seal(lookup);
     if (status)
         return status;

@@ -59,6 +59,20 @@ typedef struct ftj_settings {
     void *log_data;                ///< kept until destroy
     ftj_log_level log_level;       ///< sentences above this level are dropped
     ftj_compile_mode compile_mode; ///< a forked process compiles in a process of its own anyway
+    const char *cache_path;        ///< bundles and roots that are only read, asked in this order
+                                   ///< after cache_dir, "a.ftb:/opt/cache"; NULL: FTJIT_CACHE_PATH
+    const char *bundle_digest;     ///< SHA-256 that the bundles must have, in hex; several with
+                                   ///< commas between; NULL: FTJIT_BUNDLE_SHA256, else any
+    const char *cache_owners;      ///< users beside root and our own whose cache_path is to be
+                                   ///< trusted, "1000,1001"; NULL: FTJIT_CACHE_OWNERS, else none
+    const char *compiler_match;    ///< "exact": only what the compiler found here would make;
+                                   ///< "any": other compilers' too; NULL: FTJIT_COMPILER_MATCH,
+                                   ///< else "any" where no compiler is found
+    uint64_t cache_max_bytes;      ///< of cache_dir; 0: FTJIT_CACHE_MAX_BYTES, else 1 GiB
+    const char *record_path;       ///< file that gets a line for each kernel in no cache, for
+                                   ///< `ftjit warm --from`; NULL: FTJIT_RECORD, else none
+    const char *stats_path;        ///< file that gets a line of JSON with the counters when the
+                                   ///< context is destroyed; NULL: FTJIT_STATS, else none
 } ftj_settings;
 
 /** What the probe found. Filled by ftj_context_info(). */
@@ -92,6 +106,9 @@ typedef struct ftj_stats {
     uint64_t dropped_writes;  ///< entries that could not be saved
     uint64_t waits;           ///< times that another process of the node was waited for
     uint64_t sealed_misses;   ///< kernels that were in no cache after ftj_context_seal()
+    uint64_t shared_hits;     ///< of disk_hits: from roots that are only read
+    uint64_t bundle_hits;     ///< of disk_hits: from bundles
+    uint64_t evictions;       ///< entries removed to keep cache_dir below its limit
 } ftj_stats;
 
 /**

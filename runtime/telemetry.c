@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: MIT */
+#include "runtime/telemetry.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cache/cache_dir.h"
+#include "codegen/problem_text.h"
+
+static ftj_status choose(const char *setting, const char *variable, char **path)
+{
+    const char *chosen = setting && setting[0] ? setting : ftj_cache_variable(variable);
+    if (!chosen)
+        return FTJ_OK;
+    *path = strdup(chosen);
+    return *path ? FTJ_OK
+                 : ftj_fail(NULL, FTJ_E_NO_MEMORY, "no memory for the path of %s", variable);
+}
+
+ftj_status ftj_telemetry_init(struct ftj_telemetry *telemetry, const ftj_settings *settings)
+{
+    struct ftj_telemetry chosen = {0};
+    ftj_status status = choose(settings->record_path, "FTJIT_RECORD", &chosen.record_path);
+    if (!status)
+        status = choose(settings->stats_path, "FTJIT_STATS", &chosen.stats_path);
+    if (status)
+        ftj_telemetry_finish(&chosen);
+    else
+        *telemetry = chosen;
+    return status;
+}
+
+void ftj_telemetry_finish(struct ftj_telemetry *telemetry)
+{
+    free(telemetry->record_path);
+    free(telemetry->stats_path);
+    *telemetry = (struct ftj_telemetry){0};
+}
+
+/* One write at the end of the file, so that lines of many processes do not mix. A link is not
+ * followed: the file may be in a folder where others can make one. */
+static void append(const char *path, const char *what, const struct ftj_log *log,
+                   const struct ftj_text *line)
+{
+    const int fd =
+        open(path, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, 0600);
+    const bool written = fd >= 0 && !line->failed && line->data &&
+                         write(fd, line->data, line->size) == (ssize_t)line->size;
+    struct ftj_reason reason;
+    if (!written) {
+        ftj_reason_set(&reason, errno, "%s", path);
+        ftj_say(log, FTJ_LOG_WARNING, "%s cannot be written: %s", what, reason.text);
+    }
+    if (fd >= 0)
+        close(fd);
+}
+
+void ftj_telemetry_miss(const struct ftj_telemetry *telemetry, const struct ftj_log *log,
+                        const struct ftj_problem *problem, const struct ftj_device *device)
+{
+    if (!telemetry->record_path)
+        return;
+    struct ftj_text line = {0};
+    ftj_problem_write(&line, problem, device);
+    append(telemetry->record_path, "the record of misses", log, &line);
+    ftj_text_finish(&line);
+}
+
+void ftj_telemetry_stats(const struct ftj_telemetry *telemetry, const struct ftj_log *log,
+                         const struct ftj_device *device, const ftj_stats *stats)
+{
+    if (!telemetry->stats_path)
+        return;
+    const struct {
+        const char *name;
+        uint64_t value;
+    } counters[] = {
+        {"memory_hits", stats->memory_hits},
+        {"disk_hits", stats->disk_hits},
+        {"shared_hits", stats->shared_hits},
+        {"bundle_hits", stats->bundle_hits},
+        {"compiles", stats->compiles},
+        {"compile_us", stats->compile_us},
+        {"waits", stats->waits},
+        {"sealed_misses", stats->sealed_misses},
+        {"damaged_entries", stats->damaged_entries},
+        {"dropped_writes", stats->dropped_writes},
+        {"evictions", stats->evictions},
+    };
+    struct ftj_text line = {0};
+    ftj_text_printf(&line, "{\"time\":%lld,\"pid\":%ld,\"version\":\"%s\",\"target\":\"%s\"",
+                    (long long)time(NULL), (long)getpid(), ftj_version(), device->target);
+    for (size_t i = 0; i < sizeof(counters) / sizeof(*counters); i++)
+        ftj_text_printf(&line, ",\"%s\":%llu", counters[i].name,
+                        (unsigned long long)counters[i].value);
+    ftj_text_printf(&line, "}\n");
+    append(telemetry->stats_path, "the statistics", log, &line);
+    ftj_text_finish(&line);
+}
