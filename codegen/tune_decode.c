@@ -63,7 +63,7 @@ static bool fill_stages(const struct ftj_problem *problem, const struct ftj_devi
     const uint32_t share = device->smem_per_sm_bytes / config->min_blocks - SMEM_RESERVED;
     const uint32_t budget = share < device->smem_bytes ? share : device->smem_bytes;
     const uint32_t fixed = fixed_bytes(problem, config);
-    const uint32_t ring_row = config->num_warps * stage_bytes;
+    const uint32_t ring_row = config->num_warps / config->warps_per_tile * stage_bytes;
     if (budget < fixed + least * ring_row)
         return false;
     config->num_stages = (budget - fixed) / ring_row;
@@ -88,6 +88,7 @@ static bool is_narrow(const struct ftj_problem *problem, const struct ftj_config
 struct shape {
     uint32_t blocks; /* of an SM */
     uint32_t warps;
+    uint32_t warps_per_tile;
     uint32_t tile_tokens;
     uint32_t least_stages;
 };
@@ -100,15 +101,16 @@ bool ftj_tune_decode(const struct ftj_problem *problem, const struct ftj_device 
                      struct ftj_config *config)
 {
     static const struct shape shapes[] = {
-        {4, 4, 32, 2}, {3, 4, 32, 2}, {2, 4, 32, 3}, {2, 4, 16, 3}, {1, 8, 32, 2},
-        {1, 8, 16, 3}, {2, 4, 16, 2}, {1, 8, 16, 2}, {1, 4, 16, 3}, {1, 4, 16, 2},
-        {1, 2, 16, 3}, {1, 2, 16, 2}, {1, 1, 16, 2}, {1, 1, 16, 1}};
+        {4, 4, 1, 32, 2}, {3, 4, 1, 32, 2}, {2, 4, 1, 32, 3}, {2, 4, 1, 16, 3}, {1, 8, 1, 32, 2},
+        {1, 8, 1, 16, 3}, {2, 4, 1, 16, 2}, {1, 8, 1, 16, 2}, {1, 4, 1, 16, 3}, {1, 4, 1, 16, 2},
+        {1, 2, 1, 16, 3}, {1, 2, 1, 16, 2}, {1, 1, 1, 16, 2}, {1, 1, 1, 16, 1}};
     config->n_tiles = n_tiles(problem);
     for (size_t i = 0; i < sizeof(shapes) / sizeof(*shapes); i++) {
         if (shapes[i].blocks > 2 && !is_narrow(problem, config))
             continue;
         config->min_blocks = shapes[i].blocks;
         config->num_warps = shapes[i].warps;
+        config->warps_per_tile = shapes[i].warps_per_tile;
         config->tile_tokens = shapes[i].tile_tokens;
         if (fill_stages(problem, device, config->tile_tokens * token_bytes(problem),
                         shapes[i].least_stages, config))
@@ -183,8 +185,9 @@ static uint32_t bulk_stage_bytes(const struct ftj_problem *problem, uint32_t til
 bool ftj_tune_decode_bulk(const struct ftj_problem *problem, const struct ftj_device *device,
                           struct ftj_config *config)
 {
-    static const struct shape shapes[] = {{2, 5, 64, 2}, {2, 4, 64, 2}, {2, 4, 32, 2},
-                                          {2, 4, 16, 2}, {1, 8, 16, 2}, {1, 4, 16, 2}};
+    static const struct shape shapes[] = {
+        {4, 4, 2, 64, 2}, {3, 4, 2, 64, 2}, {3, 4, 4, 64, 2}, {2, 4, 2, 64, 2}, {2, 4, 4, 64, 2},
+        {1, 8, 4, 64, 2}, {2, 4, 1, 32, 2}, {2, 4, 1, 16, 2}, {1, 8, 1, 16, 2}, {1, 4, 1, 16, 2}};
     const ftj_kv_layout *kv = &problem->kv;
     const ftj_kv_array *arrays[] = {&kv->k.codes, &kv->k.row_scales, &kv->k.block_scales,
                                     &kv->v.codes, &kv->v.row_scales, &kv->v.block_scales};
@@ -197,12 +200,16 @@ bool ftj_tune_decode_bulk(const struct ftj_problem *problem, const struct ftj_de
     config->n_tiles = n_tiles(problem);
     for (size_t i = 0; i < sizeof(shapes) / sizeof(*shapes); i++) {
         const uint32_t stage_bytes = bulk_stage_bytes(problem, shapes[i].tile_tokens);
+        if (shapes[i].blocks > 2 && !is_narrow(problem, config))
+            continue;
         config->min_blocks = shapes[i].blocks;
         config->num_warps = shapes[i].warps;
+        config->warps_per_tile = shapes[i].warps_per_tile;
         config->tile_tokens = shapes[i].tile_tokens;
         if (stage_bytes &&
             fill_stages(problem, device, stage_bytes, shapes[i].least_stages, config)) {
-            config->smem_bytes += config->num_warps * config->num_stages * 8; /* mbarriers */
+            config->smem_bytes +=
+                config->num_warps / config->warps_per_tile * config->num_stages * 8;
             return true;
         }
     }
@@ -260,7 +267,7 @@ static void write_common(struct ftj_text *text, const struct ftj_problem *proble
     const struct number numbers[] = {
         {"page_size", problem->page_size},  {"num_warps", config->num_warps},
         {"num_stages", config->num_stages}, {"tile_tokens", config->tile_tokens},
-        {"n_tiles", config->n_tiles},
+        {"n_tiles", config->n_tiles},       {"warps_per_tile", config->warps_per_tile},
     };
     write_numbers(text, numbers, sizeof(numbers) / sizeof(*numbers));
     const struct {
@@ -327,6 +334,13 @@ bool ftj_tune_combine(const struct ftj_problem *problem, const struct ftj_device
     config->rows_per_block = 1;
     config->smem_bytes = config->num_threads / quads * (quads * 16 + 8);
     return true;
+}
+
+bool ftj_tune_combine_overlapped(const struct ftj_problem *problem, const struct ftj_device *device,
+                                 struct ftj_config *config)
+{
+    config->overlaps_previous = true;
+    return ftj_tune_combine(problem, device, config);
 }
 
 void ftj_write_combine(struct ftj_text *text, const struct ftj_problem *problem,

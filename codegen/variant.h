@@ -14,7 +14,9 @@ struct ftj_config {
     uint32_t tile_tokens;
     uint32_t num_stages;
     uint32_t num_warps;
+    uint32_t warps_per_tile; /* decode: warps that share a ring and the tokens of its tiles */
     uint32_t n_tiles;        /* decode: tiles of 8 query heads a warp holds */
+    bool overlaps_previous;  /* launched to start before the kernel before it has ended */
     uint32_t rows_per_block; /* store, merge, generic: rows a block serves */
 };
 

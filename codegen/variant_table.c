@@ -26,7 +26,8 @@ const struct ftj_variant ftj_variants[] = {
         .uses = FTJ_HAS_MMA_BF16 | FTJ_HAS_FP8_CONVERT | FTJ_HAS_TMA,
         .tune = ftj_tune_decode_bulk,
         .write = ftj_write_decode_bulk,
-        .includes = "block/mma_sm80.cuh block/stage_bulk.cuh kernel/attn_decode.cuh",
+        .includes = "block/mma_sm80.cuh block/stage_bulk.cuh block/launch_overlapped.cuh "
+                    "kernel/attn_decode.cuh",
         .kernel = "AttnDecode",
         .params_type = "ftj_decode_params",
     },
@@ -38,6 +39,7 @@ const struct ftj_variant ftj_variants[] = {
         .tune = ftj_tune_decode,
         .write = ftj_write_decode,
         .includes = "block/copy_async.cuh block/mma_sm80.cuh block/stage_copy.cuh "
+                    "block/launch_in_order.cuh "
                     "kernel/attn_decode.cuh",
         .kernel = "AttnDecode",
         .params_type = "ftj_decode_params",
@@ -50,8 +52,20 @@ const struct ftj_variant ftj_variants[] = {
         .tune = ftj_tune_decode,
         .write = ftj_write_decode,
         .includes = "block/copy_sync.cuh block/mma_sm75.cuh block/stage_copy.cuh "
+                    "block/launch_in_order.cuh "
                     "kernel/attn_decode.cuh",
         .kernel = "AttnDecode",
+        .params_type = "ftj_decode_params",
+    },
+    {
+        .name = "attn_combine_sm90",
+        .op = FTJ_KERNEL_COMBINE,
+        .covers = ANY_16BIT_DTYPE,
+        .uses = FTJ_HAS_FP8_CONVERT | FTJ_HAS_TMA,
+        .tune = ftj_tune_combine_overlapped,
+        .write = ftj_write_combine,
+        .includes = "block/launch_overlapped.cuh kernel/attn_combine.cuh",
+        .kernel = "AttnCombine",
         .params_type = "ftj_decode_params",
     },
     {
@@ -60,7 +74,7 @@ const struct ftj_variant ftj_variants[] = {
         .covers = ANY_16BIT_DTYPE,
         .tune = ftj_tune_combine,
         .write = ftj_write_combine,
-        .includes = "kernel/attn_combine.cuh",
+        .includes = "block/launch_in_order.cuh kernel/attn_combine.cuh",
         .kernel = "AttnCombine",
         .params_type = "ftj_decode_params",
     },

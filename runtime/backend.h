@@ -18,6 +18,7 @@ struct ftj_module {
     uint32_t num_threads;   /* per block */
     uint32_t smem_bytes;    /* dynamic, per block */
     uint32_t blocks_per_sm; /* that fit at once, 1 or more */
+    bool overlaps_previous; /* may start before the kernel before it in the stream has ended */
 };
 
 struct ftj_backend {

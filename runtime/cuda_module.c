@@ -111,6 +111,7 @@ static ftj_status prepare(const struct ftj_backend *backend, const struct ftj_by
     module->num_threads = config->num_threads;
     module->smem_bytes = config->smem_bytes;
     module->blocks_per_sm = (uint32_t)blocks;
+    module->overlaps_previous = config->overlaps_previous && driver->cuLaunchKernelEx;
     return FTJ_OK;
 }
 
@@ -170,9 +171,25 @@ ftj_status ftj_cuda_launch(struct ftj_backend *backend, const struct ftj_module 
      * copies the bytes before it returns and never writes to them. */
     void *extra[] = {FTJ_CU_LAUNCH_BUFFER, (void *)params, FTJ_CU_LAUNCH_BUFFER_SIZE, &params_bytes,
                      FTJ_CU_LAUNCH_END};
+    const struct ftj_cu_launch_attribute overlapped = {.id = FTJ_CU_LAUNCH_PROGRAMMATIC_ORDER,
+                                                       .value = {.allowed = 1}};
+    const struct ftj_cu_launch_config launch = {
+        .grid_x = num_blocks,
+        .grid_y = 1,
+        .grid_z = 1,
+        .block_x = module->num_threads,
+        .block_y = 1,
+        .block_z = 1,
+        .smem_bytes = module->smem_bytes,
+        .stream = stream,
+        .attributes = &overlapped,
+        .num_attributes = 1,
+    };
     const int result =
-        driver->cuLaunchKernel(module->function, num_blocks, 1, 1, module->num_threads, 1, 1,
-                               module->smem_bytes, stream, NULL, extra);
+        module->overlaps_previous
+            ? driver->cuLaunchKernelEx(&launch, module->function, NULL, extra)
+            : driver->cuLaunchKernel(module->function, num_blocks, 1, 1, module->num_threads, 1, 1,
+                                     module->smem_bytes, stream, NULL, extra);
     if (result) {
         char answer[256];
         ftj_driver_result_text(driver, result, answer, sizeof(answer));

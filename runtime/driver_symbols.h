@@ -62,7 +62,10 @@ struct CUstream_st;
 /* NULL where the driver is older; whoever calls one copes. */
 #define FTJ_DRIVER_OPTIONAL_MAP(X)                                                                 \
     X(cuStreamGetCtx, (struct CUstream_st *stream, struct CUctx_st **context)) /* 9.2 */           \
-    X(cuFuncLoad, (struct CUfunc_st *function))                                /* 12.4 */
+    X(cuFuncLoad, (struct CUfunc_st *function))                                /* 12.4 */          \
+    X(cuLaunchKernelEx,                                                        /* 11.8 */          \
+      (const struct ftj_cu_launch_config *config, struct CUfunc_st *function, void **arguments,    \
+       void **extra))
 
 /* clang-format on */
 
@@ -102,5 +105,24 @@ enum {
 #define FTJ_CU_LAUNCH_END         ((void *)0)
 #define FTJ_CU_LAUNCH_BUFFER      ((void *)1)
 #define FTJ_CU_LAUNCH_BUFFER_SIZE ((void *)2)
+
+/* cuLaunchKernelEx: the driver's CUlaunchConfig and CUlaunchAttribute. */
+#define FTJ_CU_LAUNCH_PROGRAMMATIC_ORDER 6 /* value: start before the previous kernel has ended */
+struct ftj_cu_launch_attribute {
+    int id;
+    int padding;
+    union {
+        int allowed;
+        char bytes[64];
+    } value;
+};
+struct ftj_cu_launch_config {
+    unsigned int grid_x, grid_y, grid_z;
+    unsigned int block_x, block_y, block_z;
+    unsigned int smem_bytes;
+    struct CUstream_st *stream;
+    const struct ftj_cu_launch_attribute *attributes;
+    unsigned int num_attributes;
+};
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// One tile of keys for one warp: scores, softmax, and their product with V.
+// One tile of keys, or a warp's share of it: scores, softmax, and their product with V.
 //
 // K and V are the A operands: a tile of scores is [16 tokens][8 query heads], O is kept transposed,
 // [16 dims][8 heads] per tile. Lane (g, c) = (lane / 4, lane % 4) then holds heads 2c and 2c + 1 in
@@ -23,7 +23,7 @@ struct AttendTile {
     using Row = RowBytes<Config>;
     static constexpr int head_dim = Config::head_dim;
     static constexpr int n_tiles = Config::n_tiles;
-    static constexpr uint32_t tile_tokens = Config::tile_tokens;
+    static constexpr int warp_tokens = Tile::warp_tokens;
     static constexpr float max_slack = 8.0f;      // log2: how far a score may exceed the maximum
     static constexpr float v_scale_top = 128.0f;  // of a normalised V row scale: p * it < 2^15
     static constexpr int v_scale_exponent = 4;    // what it is brought to when it is more
@@ -54,68 +54,86 @@ struct AttendTile {
 
     // Subtiles of 16 tokens, as the products want them, in pairs: the scores of a pair are made first
     // and share one look at the maximum, so that two chains of products are under way at a time.
-    static constexpr int subtiles = tile_tokens < 32 ? 1 : 2;
+    static constexpr int subtiles = warp_tokens < 32 ? 1 : 2;
     using Scores = float[subtiles][n_tiles][4];  // log2 units; tokens tau(g), tau(g) + 8
     using Weights = uint32_t[subtiles][n_tiles][2];
     using VScales = float[subtiles][2];
 
+    // `part`: which run of the tile's tokens is this warp's.
     static __device__ __forceinline__ void attend(const ftj_decode_params& p,
                                                   const Query<Config>& query, State& state,
-                                                  uint32_t stage, Visible keys, uint32_t token) {
-        const bool whole = token >= keys.begin && token + tile_tokens <= keys.end;
+                                                  uint32_t stage, Visible keys, uint32_t token,
+                                                  uint32_t part) {
+        const Where where = {stage, part, token + part * warp_tokens};
+        const bool whole = where.token >= keys.begin && where.token + warp_tokens <= keys.end;
         if (!whole)
-            Tile::clear_invisible(stage, keys, token);
-        attend_from<0>(p, query, state, stage, keys, token, whole);
+            Tile::clear_invisible(stage, keys, token, part);
+        attend_from<0>(p, query, state, where, keys, whole);
     }
 
 private:
+    // The warp's rows.
+    struct Where {
+        uint32_t stage;
+        uint32_t part;
+        uint32_t token;  // of its first row
+
+        // Row tau(g) of the 16 at `at` of an array.
+        template <int row_bytes>
+        __device__ __forceinline__ uint32_t row(uint32_t at, uint32_t in_16) const {
+            return stage + at + Tile::template run_of<row_bytes>(part) + in_16 * row_bytes;
+        }
+    };
+
     template <int from>
     static __device__ __forceinline__ void attend_from(const ftj_decode_params& p,
                                                        const Query<Config>& query, State& state,
-                                                       uint32_t stage, Visible keys,
-                                                       uint32_t token, bool whole) {
-        if constexpr (from < int(tile_tokens)) {
+                                                       const Where& where, Visible keys,
+                                                       bool whole) {
+        if constexpr (from < warp_tokens) {
             Scores scores;
             VScales v_scales;
-            score_subtile<from, 0>(p, query, stage, keys, token, whole, scores, v_scales);
+            score_subtile<from, 0>(p, query, where, keys, whole, scores, v_scales);
             Weights weights;
             softmax(state, scores, v_scales, weights);
-            accumulate<from>(state, stage, weights[0]);
+            accumulate<from>(state, where, weights[0]);
             if constexpr (subtiles == 2)
-                accumulate<from + 16>(state, stage, weights[1]);
-            attend_from<from + 16 * subtiles>(p, query, state, stage, keys, token, whole);
+                accumulate<from + 16>(state, where, weights[1]);
+            attend_from<from + 16 * subtiles>(p, query, state, where, keys, whole);
         }
     }
 
     template <int from, int i>
     static __device__ __forceinline__ void score_subtile(const ftj_decode_params& p,
-                                                         const Query<Config>& query, uint32_t stage,
-                                                         Visible keys, uint32_t token, bool whole,
-                                                         Scores& scores, VScales& v_scales) {
+                                                         const Query<Config>& query,
+                                                         const Where& where, Visible keys,
+                                                         bool whole, Scores& scores,
+                                                         VScales& v_scales) {
         if constexpr (i < subtiles) {
             constexpr int at = from + 16 * i;
             const uint32_t row = tau(ptx::thread_index() % warp_size / 4);
-            score<at>(query, stage, scores[i]);
-            scale(p, query, stage + Tile::k_scales(at) + 4 * row, scores[i]);
+            score<at>(query, where, scores[i]);
+            scale(p, query, where.template row<Row::k_scales>(Tile::k_scales(at), row), scores[i]);
             if (!whole)
-                mask(keys, token + at + row, scores[i]);
+                mask(keys, where.token + at + row, scores[i]);
             v_scales[i][0] = v_scales[i][1] = 1.0f;
             if constexpr (VCodec::has_row_scale) {
-                v_scales[i][0] = ptx::ld_shared_f32(stage + Tile::v_scales(at) + 4 * row);
-                v_scales[i][1] = ptx::ld_shared_f32(stage + Tile::v_scales(at) + 4 * (row + 8));
+                const uint32_t scales = where.template row<Row::v_scales>(Tile::v_scales(at), row);
+                v_scales[i][0] = ptx::ld_shared_f32(scales);
+                v_scales[i][1] = ptx::ld_shared_f32(scales + 4 * 8);
             }
-            score_subtile<from, i + 1>(p, query, stage, keys, token, whole, scores, v_scales);
+            score_subtile<from, i + 1>(p, query, where, keys, whole, scores, v_scales);
         }
     }
 
     // K q for 16 tokens, in two sums that do not wait for each other.
     template <int at>
-    static __device__ __forceinline__ void score(const Query<Config>& query, uint32_t stage,
+    static __device__ __forceinline__ void score(const Query<Config>& query, const Where& where,
                                                  float (&scores)[n_tiles][4]) {
         const uint32_t lane = ptx::thread_index() % warp_size;
         const uint32_t row = tau(lane / 4);
-        const uint32_t codes = stage + Tile::k_codes(at) + row * Row::k_codes;
-        const uint32_t blocks = stage + Tile::k_blocks(at) + row * Row::k_blocks;
+        const uint32_t codes = where.template row<Row::k_codes>(Tile::k_codes(at), row);
+        const uint32_t blocks = where.template row<Row::k_blocks>(Tile::k_blocks(at), row);
         float sums[2][n_tiles][4] = {};
         for_each_piece<head_dim, KCodec::widest_key(head_dim)>([&](auto piece) {
             uint32_t upper[piece.dims / 16][2], lower[piece.dims / 16][2];  // rows g and g + 8
@@ -274,17 +292,16 @@ private:
 
     // O^T += V^T p for 16 tokens.
     template <int at>
-    static __device__ __forceinline__ void accumulate(State& state, uint32_t stage,
+    static __device__ __forceinline__ void accumulate(State& state, const Where& where,
                                                       const uint32_t (&weights)[n_tiles][2]) {
         const uint32_t lane = ptx::thread_index() % warp_size;
         const uint32_t g = lane / 4, c = lane % 4;
-        const uint32_t tokens[2] = {c, 4 + (c ^ 1)};  // tau(2c), tau(2c + 1)
-        const uint32_t base = stage + Tile::v_codes(at);
-        const uint32_t codes[4] = {base + tokens[0] * Row::v_codes,
-                                   base + tokens[1] * Row::v_codes,
-                                   base + (tokens[0] + 8) * Row::v_codes,
-                                   base + (tokens[1] + 8) * Row::v_codes};
-        const uint32_t blocks = stage + Tile::v_blocks(at) + tau(g) * Row::v_blocks;
+        // Tokens tau(2c) and tau(2c + 1), and 8 rows below each.
+        const uint32_t first = where.template row<Row::v_codes>(Tile::v_codes(at), c);
+        const uint32_t second = where.template row<Row::v_codes>(Tile::v_codes(at), 4 + (c ^ 1));
+        const uint32_t codes[4] = {first, second, first + 8 * Row::v_codes,
+                                   second + 8 * Row::v_codes};
+        const uint32_t blocks = where.template row<Row::v_blocks>(Tile::v_blocks(at), tau(g));
         for_each_piece<head_dim, VCodec::widest_value(head_dim)>([&](auto piece) {
             constexpr int skip = VCodec::code_bytes(piece.at);
             const uint32_t piece_codes[4] = {codes[0] + skip, codes[1] + skip, codes[2] + skip,

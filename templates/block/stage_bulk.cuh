@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A warp's ring of tiles, filled by bulk copies (sm_90): a few instructions of one lane a tile.
+// A ring of tiles for one or several warps, filled by bulk copies (sm_90): a few instructions of one
+// lane a tile. Warps that share a ring share each tile, a run of its tokens to each.
 //
 // In the packed order a (page, head) is one record, and a tile of whole pages comes by one copy a
 // page and lies in the stage as it does in the cache. Otherwise (HND, or pages larger than a tile)
@@ -17,12 +18,17 @@ struct Stage {
     static constexpr int tokens = Config::tile_tokens;
     static constexpr int page_size = Config::page_size;
     static constexpr int num_stages = Config::num_stages;
+    static constexpr int warps = Config::warps_per_tile;
+    static constexpr int warp_tokens = tokens / warps;
     static constexpr bool records = Config::record_bytes > 0 && tokens % page_size == 0;
     static constexpr int num_pages = records ? tokens / page_size : 1;
     static_assert(Config::slots_contiguous && !Config::slot_table, "a tile is spans");
     static_assert(records || page_size % tokens == 0, "a page holds whole tiles, or the reverse");
     static_assert(page_size % 16 == 0, "16 rows that are read together lie in one page");
     static_assert(num_stages >= 2, "one stage is read while another is filled");
+    static_assert(tokens % warps == 0 && warp_tokens % 16 == 0, "a warp takes rows by 16");
+    static_assert(num_pages == 1 || page_size % warp_tokens == 0 || warp_tokens % page_size == 0,
+                  "a warp's rows are whole pages or lie in one");
 
     using Layout = ArrayLayout<Config, tokens>;
     static constexpr int bytes = records ? num_pages * Config::record_bytes : Layout::bytes;
@@ -48,6 +54,17 @@ struct Stage {
         return place(at, Config::v_scales_at, Layout::v_scales, Row::v_scales);
     }
 
+    // What is to be added for the rows of the warp's own run.
+    template <int row_bytes>
+    static __device__ __forceinline__ uint32_t run_of(uint32_t part) {
+        const uint32_t row = part * warp_tokens;
+        if constexpr (warps == 1)
+            return 0;
+        if constexpr (!records || num_pages == 1)
+            return row * row_bytes;
+        return row / page_size * Config::record_bytes + row % page_size * row_bytes;
+    }
+
     // The page of record `lane` of a tile, or of the tile in every lane; looked up one tile ahead.
     struct Place {
         uint32_t page;
@@ -65,7 +82,8 @@ struct Stage {
         return {static_cast<uint32_t>(row[mine / page_size]), 0};
     }
 
-    // The warp's stages, filled and read in turn. All lanes call everything.
+    // The stages, filled and read in turn. All lanes of all its warps call everything; the first warp
+    // fills.
     struct Ring {
         uint32_t base;      // shared address of stage 0
         uint32_t barriers;  // shared address of stage 0's
@@ -79,22 +97,24 @@ struct Stage {
             barriers = of_barriers;
             filled = read = parity = 0;
             policy = ptx::createpolicy_evict_first();
-            if (ptx::thread_index() % warp_size == 0) {
+            if (ptx::thread_index() % (warps * warp_size) == 0) {
                 for (int stage = 0; stage < num_stages; stage++)
                     ptx::mbarrier_init(barriers + 8 * stage, 1);
                 ptx::fence_mbarrier_init();
             }
-            ptx::sync_warp();
+            sync();
         }
 
         __device__ __forceinline__ void fill(const ftj_cache_params& cache, uint32_t head,
                                              Visible keys, uint32_t token, Place place) {
             const uint32_t stage = base + filled * bytes;
             const uint32_t barrier = barriers + 8 * filled;
-            if constexpr (records)
-                copy_records(cache, stage, barrier, head, keys, token, place);
-            else
-                copy_spans(cache, stage, barrier, head, place);
+            if (warps == 1 || ptx::thread_index() / warp_size % warps == 0) {
+                if constexpr (records)
+                    copy_records(cache, stage, barrier, head, keys, token, place);
+                else
+                    copy_spans(cache, stage, barrier, head, place);
+            }
             skip();
         }
         __device__ __forceinline__ void skip() {
@@ -106,7 +126,7 @@ struct Stage {
         __device__ __forceinline__ uint32_t wait() {
             while (!ptx::mbarrier_try_wait_parity(barriers + 8 * read, parity)) {
             }
-            ptx::sync_warp();
+            sync();
             const uint32_t stage = base + read * bytes;
             const bool last = read == num_stages - 1;
             read = last ? 0 : read + 1;
@@ -115,6 +135,13 @@ struct Stage {
         }
 
     private:
+        static __device__ __forceinline__ void sync() {
+            if constexpr (warps == 1)
+                ptx::sync_warp();
+            else
+                ptx::sync_group(1 + ptx::thread_index() / (warps * warp_size), warps * warp_size);
+        }
+
         // One copy for each page of the tile that shows a key; lane i has page i.
         __device__ __forceinline__ void copy_records(const ftj_cache_params& cache, uint32_t stage,
                                                      uint32_t barrier, uint32_t head, Visible keys,
@@ -164,10 +191,13 @@ struct Stage {
         }
     };
 
-    // Zeros for V where no key is visible: whatever lies there, times a weight of 0, must be 0.
+    // Zeros for V where no key is visible: whatever lies there, times a weight of 0, must be 0. Each
+    // warp clears what it is going to read.
     static __device__ __forceinline__ void clear_invisible(uint32_t stage, Visible keys,
-                                                           uint32_t token) {
-        for (uint32_t row = ptx::thread_index() % warp_size; row < tokens; row += warp_size) {
+                                                           uint32_t token, uint32_t part) {
+        const uint32_t lane = ptx::thread_index() % warp_size;
+        for (uint32_t in_run = lane; in_run < warp_tokens; in_run += warp_size) {
+            const uint32_t row = part * warp_tokens + in_run;
             if (token + row >= keys.begin && token + row < keys.end)
                 continue;
             const uint32_t at = row / 16 * 16, in_16 = row % 16;

@@ -23,6 +23,8 @@ struct Stage {
     using Layout = ArrayLayout<Config, tokens>;
     static constexpr int bytes = Layout::bytes;
     static constexpr int barrier_bytes = 0;
+    static constexpr int warp_tokens = tokens;
+    static_assert(Config::warps_per_tile == 1, "a warp fills its own ring");
 
     // Where 16 rows of an array start in a stage, the first of them row `at` of the tile.
     static constexpr int k_codes(int at) { return Layout::k_codes + at * Row::k_codes; }
@@ -31,6 +33,11 @@ struct Stage {
     static constexpr int v_blocks(int at) { return Layout::v_blocks + at * Row::v_blocks; }
     static constexpr int k_scales(int at) { return Layout::k_scales + at * Row::k_scales; }
     static constexpr int v_scales(int at) { return Layout::v_scales + at * Row::v_scales; }
+
+    template <int row_bytes>
+    static __device__ __forceinline__ uint32_t run_of(uint32_t) {
+        return 0;
+    }
 
     // Where this lane's token of a tile lies; looked up one tile ahead of its use. When a page holds
     // whole tiles, where the tile's first token lies, the same in every lane.
@@ -94,7 +101,7 @@ struct Stage {
     };
 
     // Nothing to do: fill() left zeros there.
-    static __device__ __forceinline__ void clear_invisible(uint32_t, Visible, uint32_t) {}
+    static __device__ __forceinline__ void clear_invisible(uint32_t, Visible, uint32_t, uint32_t) {}
 
 private:
     static __device__ __forceinline__ void fetch(const ftj_cache_params& cache, uint32_t shared,

@@ -34,6 +34,7 @@ struct AttnCombine {
     };
 
     static __device__ void run(const ftj_decode_params& p) {
+        Launch::wait_for_previous();
         const uint32_t q_heads = p.num_kv_heads * p.group;
         const uint32_t request = ptx::block_index() / q_heads;
         const uint32_t q_head = ptx::block_index() % q_heads;

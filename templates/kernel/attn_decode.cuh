@@ -3,10 +3,11 @@
 //
 //   s = score_scale * q . k     o = sum_t p_t v_t     p_t = 2^(s_t - max)     l = sum_t p_t
 //
-// A block walks a contiguous range of tiles (segments.cuh); its warps take the tiles in turn, each
-// with a ring of stages of its own, so that the main loop has no barrier but the warp's:
+// A block walks a contiguous range of tiles (segments.cuh); its groups of warps_per_tile warps (one,
+// or a few that share the tokens of a tile) take the tiles in turn, each with a ring of stages of its
+// own, so that the main loop has no barrier but the group's:
 //
-//   warp w   wait(tile i) | fetch(tile i + stages - 1) | score, softmax, accumulate (tile i)
+//   group   wait(tile i) | fetch(tile i + stages - 1) | score, softmax, accumulate (tile i)
 //
 // How a tile arrives is block/stage_copy.cuh's or stage_bulk.cuh's business; what is done with it,
 // and every rounding, attend_tile.cuh's. At the end of a segment the warps merge, and the block
@@ -32,21 +33,23 @@ struct AttnDecode {
     static constexpr int n_tiles = Config::n_tiles;
     static constexpr int num_warps = Config::num_warps;
     static constexpr int num_stages = Config::num_stages;
+    static constexpr int warps_per_tile = Config::warps_per_tile;
+    static constexpr int num_groups = num_warps / warps_per_tile;
     static constexpr uint32_t tile_tokens = Config::tile_tokens;
     using Work = WorkRange<tile_tokens>;
 
     struct Smem {
         static constexpr int ring = 0;
-        static constexpr int query = ring + num_warps * num_stages * Tile::bytes;
+        static constexpr int query = ring + num_groups * num_stages * Tile::bytes;
         static constexpr int rows = query + Query<Config>::shared_bytes;
         static constexpr int barriers = rows + Rows::shared_bytes;
-        static constexpr int bytes = barriers + num_warps * Tile::barrier_bytes;
+        static constexpr int bytes = barriers + num_groups * Tile::barrier_bytes;
     };
     static_assert(Smem::bytes == Config::smem_bytes, "tune_decode.c and Smem must agree");
     static_assert(Config::num_threads == num_warps * int(warp_size), "every warp takes tiles");
     static_assert(Rows::shared_bytes >= 8 * Config::num_threads + 16, "deal_work borrows it");
 
-    // The next tile to be fetched: this warp's own place in the block's range, stages ahead.
+    // The next tile to be fetched: this group's own place in the block's range, stages ahead.
     struct Cursor {
         Segment<tile_tokens> segment;
         uint32_t index;    // of the tile within the block's range
@@ -55,18 +58,20 @@ struct AttnDecode {
     };
 
     static __device__ void run(const ftj_decode_params& p) {
+        Launch::let_next_start();
         unsigned char* smem = ptx::dynamic_shared();
         const Work work = deal_work<tile_tokens, Config::num_threads>(
-            p.requests, p.num_kv_heads, p.head_blocks, num_warps,
+            p.requests, p.num_kv_heads, p.head_blocks, num_groups,
             reinterpret_cast<uint64_t*>(smem + Smem::rows));
         if (!work.count)
             return;
 
-        const uint32_t warp = ptx::thread_index() / warp_size;
+        const uint32_t group = ptx::thread_index() / warp_size / warps_per_tile;
+        const uint32_t part = ptx::thread_index() / warp_size % warps_per_tile;
         typename Tile::Ring ring;
-        ring.init(ptx::shared_address(smem + Smem::ring) + warp * (num_stages * Tile::bytes),
-                  ptx::shared_address(smem + Smem::barriers) + warp * Tile::barrier_bytes);
-        Cursor cursor = start_cursor(p, work, warp);
+        ring.init(ptx::shared_address(smem + Smem::ring) + group * (num_stages * Tile::bytes),
+                  ptx::shared_address(smem + Smem::barriers) + group * Tile::barrier_bytes);
+        Cursor cursor = start_cursor(p, work, group);
 #pragma unroll 1
         for (int stage = 0; stage < num_stages - 1; stage++)
             fetch_next(p, work, cursor, ring);
@@ -74,15 +79,15 @@ struct AttnDecode {
         Query<Config> query;
         query.shared = ptx::shared_address(smem + Smem::query);
         Segment<tile_tokens> segment = work.first;
-        uint32_t index = warp;
+        uint32_t index = group;
         for (uint32_t begin = 0; begin < work.count;) {
             const uint32_t end = min_of(work.count, begin + segment.tiles - segment.tile);
             State state;
             load_query(p, segment, query);
-            for (; index < end; index += num_warps) {
+            for (; index < end; index += num_groups) {
                 const uint32_t stage = bring_next(p, work, cursor, ring);
                 Attend::attend(p, query, state, stage, segment.keys,
-                               segment.token(segment.tile + index - begin));
+                               segment.token(segment.tile + index - begin), part);
             }
             Rows::merge(state.out, state.max, state.sum, state.v_factor(), smem + Smem::rows);
             Rows::write(p, work, segment, begin, end, smem + Smem::rows);
@@ -94,12 +99,12 @@ struct AttnDecode {
 
 private:
     static __device__ __forceinline__ Cursor start_cursor(const ftj_decode_params& p,
-                                                          const Work& work, uint32_t warp) {
+                                                          const Work& work, uint32_t group) {
         Cursor cursor;
         cursor.segment = work.first;
         cursor.index = 0;
         cursor.run_end = work.first.tiles - work.first.tile;
-        advance(p, work, cursor, warp);
+        advance(p, work, cursor, group);
         return cursor;
     }
 
@@ -129,7 +134,7 @@ private:
         }
         const auto& segment = cursor.segment;
         ring.fill(p.cache, segment.head, segment.keys, segment.token(segment.tile), cursor.place);
-        advance(p, work, cursor, num_warps);
+        advance(p, work, cursor, num_groups);
     }
 
     // Wait for the next tile, then start the copy into the stage read before it. A single stage

@@ -40,6 +40,19 @@ FTJ_DEVICE bool mbarrier_try_wait_parity(uint32_t barrier, uint32_t parity) {
     return ended != 0;
 }
 
+// barrier.sync: the first `threads` to arrive at barrier `id` (1 to 15) meet there.
+FTJ_DEVICE void sync_group(uint32_t id, uint32_t threads) {
+    asm volatile("bar.sync %0, %1;" : : "r"(id), "r"(threads) : "memory");
+}
+
+// griddepcontrol.wait: the grid before this one in the stream has ended and its writes are seen. PTX
+// ISA 7.8.
+FTJ_DEVICE void griddepcontrol_wait() { asm volatile("griddepcontrol.wait;" : : : "memory"); }
+// griddepcontrol.launch_dependents: the next grid may start once every block has said so. PTX ISA 7.8.
+FTJ_DEVICE void griddepcontrol_launch_dependents() {
+    asm volatile("griddepcontrol.launch_dependents;" : : : "memory");
+}
+
 // createpolicy: what is read with it leaves L2 first. PTX ISA 7.4.
 FTJ_DEVICE uint64_t createpolicy_evict_first() {
     uint64_t policy;
