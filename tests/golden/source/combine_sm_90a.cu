@@ -1,6 +1,7 @@
-// attn_combine bf16 d128
-#include "ptx/ptx_sm89.cuh"
+// attn_combine_sm90 bf16 d128
+#include "ptx/ptx_sm90.cuh"
 #include "block/e4m3_hardware.cuh"
+#include "block/launch_overlapped.cuh"
 #include "kernel/attn_combine.cuh"
 
 struct Config {

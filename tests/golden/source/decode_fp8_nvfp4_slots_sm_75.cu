@@ -3,6 +3,8 @@
 #include "block/e4m3_software.cuh"
 #include "block/copy_sync.cuh"
 #include "block/mma_sm75.cuh"
+#include "block/stage_copy.cuh"
+#include "block/launch_in_order.cuh"
 #include "kernel/attn_decode.cuh"
 
 struct Config {
@@ -18,14 +20,15 @@ struct Config {
     static constexpr int num_stages = 2;
     static constexpr int tile_tokens = 16;
     static constexpr int n_tiles = 3;
-    static constexpr int k_code_chunk = 16;
-    static constexpr int v_code_chunk = 16;
-    static constexpr int k_block_chunk = 16;
-    static constexpr int v_block_chunk = 4;
+    static constexpr int warps_per_tile = 1;
     static constexpr bool slots_contiguous = false;
     static constexpr bool one_allocation = false;
     static constexpr bool slot_table = true;
     static constexpr bool has_softcap = true;
+    static constexpr int k_code_chunk = 16;
+    static constexpr int v_code_chunk = 16;
+    static constexpr int k_block_chunk = 16;
+    static constexpr int v_block_chunk = 4;
 };
 
 extern "C" __global__ __launch_bounds__(Config::num_threads, Config::min_blocks)

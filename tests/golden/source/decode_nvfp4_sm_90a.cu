@@ -1,14 +1,15 @@
-// attn_decode_sm80 bf16 d128 k:nvfp4 v:nvfp4 page 64
-#include "ptx/ptx_sm89.cuh"
+// attn_decode_sm90 bf16 d128 k:nvfp4 v:nvfp4 page 64
+#include "ptx/ptx_sm90.cuh"
 #include "block/e4m3_hardware.cuh"
-#include "block/copy_async.cuh"
 #include "block/mma_sm80.cuh"
+#include "block/stage_bulk.cuh"
+#include "block/launch_overlapped.cuh"
 #include "kernel/attn_decode.cuh"
 
 struct Config {
     static constexpr int num_threads = 128;
     static constexpr int min_blocks = 4;
-    static constexpr int smem_bytes = 48128;
+    static constexpr int smem_bytes = 48160;
     static constexpr int head_dim = 128;
     using Element = ftj::Bf16;
     using KCodec = ftj::CodecNvfp4<ftj::E4m3Hardware>;
@@ -16,16 +17,20 @@ struct Config {
     static constexpr int page_size = 64;
     static constexpr int num_warps = 4;
     static constexpr int num_stages = 2;
-    static constexpr int tile_tokens = 32;
+    static constexpr int tile_tokens = 64;
     static constexpr int n_tiles = 1;
-    static constexpr int k_code_chunk = 16;
-    static constexpr int v_code_chunk = 16;
-    static constexpr int k_block_chunk = 8;
-    static constexpr int v_block_chunk = 8;
+    static constexpr int warps_per_tile = 2;
     static constexpr bool slots_contiguous = true;
     static constexpr bool one_allocation = true;
     static constexpr bool slot_table = false;
     static constexpr bool has_softcap = false;
+    static constexpr int record_bytes = 9728;
+    static constexpr int k_codes_at = 0;
+    static constexpr int k_scales_at = 4096;
+    static constexpr int k_blocks_at = 4352;
+    static constexpr int v_codes_at = 4864;
+    static constexpr int v_scales_at = 8960;
+    static constexpr int v_blocks_at = 9216;
 };
 
 extern "C" __global__ __launch_bounds__(Config::num_threads, Config::min_blocks)

@@ -1,5 +1,5 @@
 // attn_generic bf16 d512 k:nvfp4 v:nvfp4 page 784
-#include "ptx/ptx_sm89.cuh"
+#include "ptx/ptx_sm90.cuh"
 #include "block/e4m3_hardware.cuh"
 #include "kernel/attn_generic.cuh"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The generated source of a few kernels against the files beside this one, and their keys against
- * keys.txt. Prints TAP; with --write it writes the files anew (update.sh), so that a change of what
- * is generated is read as a change of these files.
+ * keys.txt; and the numbers of the tuners against tuned.txt. Prints TAP; with --write it writes the
+ * files anew (update.sh), so that a change of what is generated is read as a change of these files.
  *
  * The keys are made with a fixed digest of templates and a fixed compiler: an edited template shows
  * in its own file's history, whereas a key that moves here moves for every user.
@@ -15,6 +15,7 @@
 #include "cache/key.h"
 #include "codegen/compile.h"
 #include "tests/compile/matrix_rows.h"
+#include "tests/golden/source/tuned_numbers.h"
 
 #define COUNT(array) (sizeof(array) / sizeof(*(array)))
 
@@ -191,7 +192,7 @@ int main(int argc, char **argv)
     struct ftj_text keys = {0};
     bool good = true;
     if (!writes)
-        printf("1..%zu\n", COUNT(cases) + 1);
+        printf("1..%zu\n", COUNT(cases) + 2);
 
     for (size_t i = 0; i < COUNT(cases); i++) {
         char file[128];
@@ -211,5 +212,11 @@ int main(int argc, char **argv)
     good &= writes ? write_golden(folder, "keys.txt", &keys)
                    : compare(COUNT(cases) + 1, folder, "keys.txt", &keys);
     ftj_text_finish(&keys);
+
+    struct ftj_text tuned = {0};
+    tuned_numbers_write(&tuned);
+    good &= writes ? write_golden(folder, "tuned.txt", &tuned)
+                   : compare(COUNT(cases) + 2, folder, "tuned.txt", &tuned);
+    ftj_text_finish(&tuned);
     return good ? EXIT_SUCCESS : EXIT_FAILURE;
 }

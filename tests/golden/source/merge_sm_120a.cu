@@ -1,5 +1,5 @@
 // state_merge fp16 d256
-#include "ptx/ptx_sm89.cuh"
+#include "ptx/ptx_sm90.cuh"
 #include "block/e4m3_hardware.cuh"
 #include "kernel/state_merge.cuh"
 

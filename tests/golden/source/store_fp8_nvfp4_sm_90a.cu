@@ -1,5 +1,5 @@
 // kv_store bf16 d128 k:fp8 v:nvfp4 page 64
-#include "ptx/ptx_sm89.cuh"
+#include "ptx/ptx_sm90.cuh"
 #include "block/e4m3_hardware.cuh"
 #include "kernel/kv_store.cuh"
 
