@@ -9,6 +9,7 @@
 
 #define WARP_SIZE        32u
 #define REGISTER_BUDGET  256u /* n_tiles * head_dim: what O and Q may take of 255 registers */
+#define WIDE_WARPS       8u   /* an SM runs with 255 registers each */
 #define NARROW_REGISTERS 72u  /* O, Q and scores of a kernel that is to run sixteen warps */
 #define MAX_N_TILES      4u   /* past it the scores take too many registers */
 #define WIDE_HEAD        256u /* above it, Q is kept in shared memory */
@@ -106,7 +107,7 @@ bool ftj_tune_decode(const struct ftj_problem *problem, const struct ftj_device 
         {1, 2, 1, 16, 3}, {1, 2, 1, 16, 2}, {1, 1, 1, 16, 2}, {1, 1, 1, 16, 1}};
     config->n_tiles = n_tiles(problem);
     for (size_t i = 0; i < sizeof(shapes) / sizeof(*shapes); i++) {
-        if (shapes[i].blocks > 2 && !is_narrow(problem, config))
+        if (shapes[i].blocks * shapes[i].warps > WIDE_WARPS && !is_narrow(problem, config))
             continue;
         config->min_blocks = shapes[i].blocks;
         config->num_warps = shapes[i].warps;
@@ -180,14 +181,15 @@ static uint32_t bulk_stage_bytes(const struct ftj_problem *problem, uint32_t til
     return problem->page_size % tile_tokens == 0 ? tile_tokens * token_bytes(problem) : 0;
 }
 
-/* A warp fetches its next tile while it computes on one, so two stages do; a record's worth of
- * tokens (64) needs the fewest copies. */
+/* A record's worth of tokens (64) needs the fewest copies, and two or four warps share it: each has
+ * its next tile under way while it computes on one. Warps come in fours, or some schedulers have
+ * more work than others. */
 bool ftj_tune_decode_bulk(const struct ftj_problem *problem, const struct ftj_device *device,
                           struct ftj_config *config)
 {
     static const struct shape shapes[] = {
-        {4, 4, 2, 64, 2}, {3, 4, 2, 64, 2}, {3, 4, 4, 64, 2}, {2, 4, 2, 64, 2}, {2, 4, 4, 64, 2},
-        {1, 8, 4, 64, 2}, {2, 4, 1, 32, 2}, {2, 4, 1, 16, 2}, {1, 8, 1, 16, 2}, {1, 4, 1, 16, 2}};
+        {2, 8, 2, 64, 2}, {3, 4, 2, 64, 2}, {1, 12, 4, 64, 2}, {2, 4, 2, 64, 2}, {2, 4, 4, 64, 2},
+        {1, 8, 4, 64, 2}, {2, 4, 1, 32, 2}, {2, 4, 1, 16, 2},  {1, 8, 1, 16, 2}, {1, 4, 1, 16, 2}};
     const ftj_kv_layout *kv = &problem->kv;
     const ftj_kv_array *arrays[] = {&kv->k.codes, &kv->k.row_scales, &kv->k.block_scales,
                                     &kv->v.codes, &kv->v.row_scales, &kv->v.block_scales};
@@ -200,7 +202,7 @@ bool ftj_tune_decode_bulk(const struct ftj_problem *problem, const struct ftj_de
     config->n_tiles = n_tiles(problem);
     for (size_t i = 0; i < sizeof(shapes) / sizeof(*shapes); i++) {
         const uint32_t stage_bytes = bulk_stage_bytes(problem, shapes[i].tile_tokens);
-        if (shapes[i].blocks > 2 && !is_narrow(problem, config))
+        if (shapes[i].blocks * shapes[i].warps > WIDE_WARPS && !is_narrow(problem, config))
             continue;
         config->min_blocks = shapes[i].blocks;
         config->num_warps = shapes[i].warps;

@@ -52,133 +52,152 @@ struct AttendTile {
         }
     };
 
-    // Subtiles of 16 tokens, as the products want them, in pairs: the scores of a pair are made first
-    // and share one look at the maximum, so that two chains of products are under way at a time.
-    static constexpr int subtiles = warp_tokens < 32 ? 1 : 2;
-    using Scores = float[subtiles][n_tiles][4];  // log2 units; tokens tau(g), tau(g) + 8
-    using Weights = uint32_t[subtiles][n_tiles][2];
-    using VScales = float[subtiles][2];
+    // What a lane adds to the address of 16 rows of an array: its row, and its run of dims in the first
+    // piece of a row. Made once, and opaque, or the compiler makes them again for every tile.
+    struct Lanes {
+        uint32_t part;  // which run of the tile's tokens is this warp's
+        uint32_t row;   // tau(g)
+        uint32_t k_codes, k_blocks, k_scales;
+        uint32_t v_codes[2];  // of tokens tau(2c) and tau(2c + 1)
+        uint32_t v_blocks, v_scales;
 
-    // `part`: which run of the tile's tokens is this warp's.
+        explicit __device__ __forceinline__ Lanes(uint32_t of_part) : part(of_part) {
+            const uint32_t lane = ptx::thread_index() % warp_size;
+            const uint32_t g = lane / 4, c = lane % 4;
+            row = tau(g);
+            k_codes = at<Row::k_codes>(row) + KCodec::key_run(first_key, c);
+            k_blocks = at<Row::k_blocks>(row) + KCodec::block_run(first_key, c);
+            k_scales = at<Row::k_scales>(row);
+            v_codes[0] = at<Row::v_codes>(c) + VCodec::value_run(first_value, g);
+            v_codes[1] = at<Row::v_codes>(4 + (c ^ 1)) + VCodec::value_run(first_value, g);
+            v_blocks = at<Row::v_blocks>(row) + VCodec::block_run(first_value, c);
+            v_scales = at<Row::v_scales>(row);
+            ptx::keep(row), ptx::keep(k_codes), ptx::keep(k_blocks), ptx::keep(k_scales);
+            ptx::keep(v_codes[0]), ptx::keep(v_codes[1]), ptx::keep(v_blocks), ptx::keep(v_scales);
+        }
+
+    private:
+        template <int row_bytes>
+        __device__ __forceinline__ uint32_t at(uint32_t of_row) const {
+            return Tile::template run_of<row_bytes>(part) + of_row * row_bytes;
+        }
+    };
+
+    // A tile of keys as the warp sees it.
+    struct Keys {
+        uint32_t stage;
+        uint32_t token;  // of the warp's first row
+        Visible visible;
+        bool whole;  // every row of the warp's is visible
+    };
+
     static __device__ __forceinline__ void attend(const ftj_decode_params& p,
-                                                  const Query<Config>& query, State& state,
-                                                  uint32_t stage, Visible keys, uint32_t token,
-                                                  uint32_t part) {
-        const Where where = {stage, part, token + part * warp_tokens};
-        const bool whole = where.token >= keys.begin && where.token + warp_tokens <= keys.end;
-        if (!whole)
-            Tile::clear_invisible(stage, keys, token, part);
-        attend_from<0>(p, query, state, where, keys, whole);
+                                                  const Query<Config>& query, const Lanes& lanes,
+                                                  State& state, uint32_t stage, Visible visible,
+                                                  uint32_t token) {
+        Keys keys = {stage, token + lanes.part * warp_tokens, visible, true};
+        keys.whole = keys.token >= visible.begin && keys.token + warp_tokens <= visible.end;
+        if (!keys.whole)
+            Tile::clear_invisible(stage, visible, token, lanes.part);
+        attend_from<0>(p, query, lanes, state, keys);
     }
 
 private:
-    // The warp's rows.
-    struct Where {
-        uint32_t stage;
-        uint32_t part;
-        uint32_t token;  // of its first row
+    static constexpr int first_key = piece_dims(head_dim, KCodec::widest_key(head_dim));
+    static constexpr int first_value = piece_dims(head_dim, VCodec::widest_value(head_dim));
 
-        // Row tau(g) of the 16 at `at` of an array.
-        template <int row_bytes>
-        __device__ __forceinline__ uint32_t row(uint32_t at, uint32_t in_16) const {
-            return stage + at + Tile::template run_of<row_bytes>(part) + in_16 * row_bytes;
-        }
+    // Subtiles of 16 tokens, as the products want them, in pairs: the scores of a pair are made first
+    // and share one look at the maximum.
+    static constexpr int subtiles = warp_tokens < 32 ? 1 : 2;
+    struct Pair {
+        float scores[subtiles][n_tiles][4];  // products; tokens tau(g), tau(g) + 8
+        float scales[subtiles][2];           // what makes them log2 units, by token
+        float v_scales[subtiles][2];
+        float exponents[subtiles][n_tiles][4];  // scores in log2 units, less the maximum
+        uint32_t weights[subtiles][n_tiles][2];
     };
 
     template <int from>
     static __device__ __forceinline__ void attend_from(const ftj_decode_params& p,
-                                                       const Query<Config>& query, State& state,
-                                                       const Where& where, Visible keys,
-                                                       bool whole) {
+                                                       const Query<Config>& query,
+                                                       const Lanes& lanes, State& state,
+                                                       const Keys& keys) {
         if constexpr (from < warp_tokens) {
-            Scores scores;
-            VScales v_scales;
-            score_subtile<from, 0>(p, query, where, keys, whole, scores, v_scales);
-            Weights weights;
-            softmax(state, scores, v_scales, weights);
-            accumulate<from>(state, where, weights[0]);
+            Pair pair;
+            score<from>(query, lanes, keys, pair, 0);
             if constexpr (subtiles == 2)
-                accumulate<from + 16>(state, where, weights[1]);
-            attend_from<from + 16 * subtiles>(p, query, state, where, keys, whole);
+                score<from + 16>(query, lanes, keys, pair, 1);
+            if constexpr (Config::has_softcap)
+                cap(p, pair);
+            if (!keys.whole)
+                mask(keys, from + lanes.row, pair);
+            softmax(state, pair);
+            accumulate<from>(lanes, state, keys, pair.weights[0]);
+            if constexpr (subtiles == 2)
+                accumulate<from + 16>(lanes, state, keys, pair.weights[1]);
+            attend_from<from + 16 * subtiles>(p, query, lanes, state, keys);
         }
     }
 
-    template <int from, int i>
-    static __device__ __forceinline__ void score_subtile(const ftj_decode_params& p,
-                                                         const Query<Config>& query,
-                                                         const Where& where, Visible keys,
-                                                         bool whole, Scores& scores,
-                                                         VScales& v_scales) {
-        if constexpr (i < subtiles) {
-            constexpr int at = from + 16 * i;
-            const uint32_t row = tau(ptx::thread_index() % warp_size / 4);
-            score<at>(query, where, scores[i]);
-            scale(p, query, where.template row<Row::k_scales>(Tile::k_scales(at), row), scores[i]);
-            if (!whole)
-                mask(keys, where.token + at + row, scores[i]);
-            v_scales[i][0] = v_scales[i][1] = 1.0f;
-            if constexpr (VCodec::has_row_scale) {
-                const uint32_t scales = where.template row<Row::v_scales>(Tile::v_scales(at), row);
-                v_scales[i][0] = ptx::ld_shared_f32(scales);
-                v_scales[i][1] = ptx::ld_shared_f32(scales + 4 * 8);
-            }
-            score_subtile<from, i + 1>(p, query, where, keys, whole, scores, v_scales);
-        }
-    }
-
-    // K q for 16 tokens, in two sums that do not wait for each other.
+    // K q for 16 tokens, and their scales. `i` is a constant wherever this is inlined.
     template <int at>
-    static __device__ __forceinline__ void score(const Query<Config>& query, const Where& where,
-                                                 float (&scores)[n_tiles][4]) {
-        const uint32_t lane = ptx::thread_index() % warp_size;
-        const uint32_t row = tau(lane / 4);
-        const uint32_t codes = where.template row<Row::k_codes>(Tile::k_codes(at), row);
-        const uint32_t blocks = where.template row<Row::k_blocks>(Tile::k_blocks(at), row);
-        float sums[2][n_tiles][4] = {};
+    static __device__ __forceinline__ void score(const Query<Config>& query, const Lanes& lanes,
+                                                 const Keys& keys, Pair& pair, int i) {
+        const uint32_t codes = keys.stage + Tile::k_codes(at) + lanes.k_codes;
+        const uint32_t blocks = keys.stage + Tile::k_blocks(at) + lanes.k_blocks;
+        const uint32_t c = ptx::thread_index() % 4;
+        auto& scores = pair.scores[i];
+        #pragma unroll
+        for (int n = 0; n < n_tiles; n++)
+            scores[n][0] = scores[n][1] = scores[n][2] = scores[n][3] = 0;
         for_each_piece<head_dim, KCodec::widest_key(head_dim)>([&](auto piece) {
             uint32_t upper[piece.dims / 16][2], lower[piece.dims / 16][2];  // rows g and g + 8
-            const uint32_t piece_codes = codes + KCodec::code_bytes(piece.at);
-            const uint32_t piece_blocks = blocks + piece.at / 16;
-            KCodec::template load_key<piece.dims>(piece_codes, piece_blocks, lane % 4, upper);
+            uint32_t piece_codes = codes + KCodec::code_bytes(piece.at);
+            uint32_t piece_blocks = blocks + piece.at / 16;
+            if constexpr (piece.dims != first_key) {
+                piece_codes += KCodec::key_run(piece.dims, c) - KCodec::key_run(first_key, c);
+                piece_blocks += KCodec::block_run(piece.dims, c) - KCodec::block_run(first_key, c);
+            }
+            KCodec::template load_key<piece.dims>(piece_codes, piece_blocks, upper);
             KCodec::template load_key<piece.dims>(piece_codes + 8 * Row::k_codes,
-                                                  piece_blocks + 8 * Row::k_blocks, lane % 4,
-                                                  lower);
+                                                  piece_blocks + 8 * Row::k_blocks, lower);
             #pragma unroll
             for (int j = 0; j < piece.dims / 16; j++) {
                 #pragma unroll
                 for (int n = 0; n < n_tiles; n++) {
                     uint32_t b[2];
                     query.operand(n, piece.at / 16 + j, b);
-                    KCodec::Mma::product(sums[j % 2][n], upper[j][0], lower[j][0], upper[j][1],
+                    KCodec::Mma::product(scores[n], upper[j][0], lower[j][0], upper[j][1],
                                          lower[j][1], b[0], b[1]);
                 }
             }
         });
-        #pragma unroll
-        for (int n = 0; n < n_tiles; n++) {
-            #pragma unroll
-            for (int i = 0; i < 4; i++)
-                scores[n][i] = sums[0][n][i] + sums[1][n][i];
+        pair.scales[i][0] = pair.scales[i][1] = query.score_scale;
+        if constexpr (KCodec::has_row_scale) {
+            const uint32_t scales = keys.stage + Tile::k_scales(at) + lanes.k_scales;
+            pair.scales[i][0] *= ptx::ld_shared_f32(scales);
+            pair.scales[i][1] *= ptx::ld_shared_f32(scales + 4 * 8);
+        }
+        pair.v_scales[i][0] = pair.v_scales[i][1] = 1.0f;
+        if constexpr (VCodec::has_row_scale) {
+            const uint32_t scales = keys.stage + Tile::v_scales(at) + lanes.v_scales;
+            pair.v_scales[i][0] = ptx::ld_shared_f32(scales);
+            pair.v_scales[i][1] = ptx::ld_shared_f32(scales + 4 * 8);
         }
     }
 
-    // Products to scores in log2 units.
-    static __device__ __forceinline__ void scale(const ftj_decode_params& p,
-                                                 const Query<Config>& query, uint32_t k_scales,
-                                                 float (&scores)[n_tiles][4]) {
-        float k_scale[2] = {1.0f, 1.0f};
-        if constexpr (KCodec::has_row_scale) {
-            k_scale[0] = ptx::ld_shared_f32(k_scales);
-            k_scale[1] = ptx::ld_shared_f32(k_scales + 4 * 8);
-        }
+    static __device__ __forceinline__ void cap(const ftj_decode_params& p, Pair& pair) {
         #pragma unroll
-        for (int n = 0; n < n_tiles; n++) {
+        for (int i = 0; i < subtiles; i++) {
             #pragma unroll
-            for (int i = 0; i < 4; i++) {
-                scores[n][i] *= k_scale[i / 2] * query.score_scale[n][i % 2];
-                if constexpr (Config::has_softcap)
-                    scores[n][i] = p.softcap * log2e * tanh_of(scores[n][i] / p.softcap);
+            for (int n = 0; n < n_tiles; n++) {
+                #pragma unroll
+                for (int e = 0; e < 4; e++)
+                    pair.scores[i][n][e] = p.softcap * log2e *
+                                           tanh_of(pair.scores[i][n][e] * pair.scales[i][e / 2] /
+                                                   p.softcap);
             }
+            pair.scales[i][0] = pair.scales[i][1] = 1.0f;
         }
     }
 
@@ -187,64 +206,84 @@ private:
         return 1.0f - 2.0f / (ptx::ex2_approx(2.0f * log2e * x) + 1.0f);
     }
 
-    static __device__ __forceinline__ void mask(Visible keys, uint32_t token,
-                                                float (&scores)[n_tiles][4]) {
+    // Rows of no key: whatever was read, their score is minus infinity and V's scale 0.
+    static __device__ __forceinline__ void mask(const Keys& keys, uint32_t row, Pair& pair) {
         const float minus_infinity = ptx::bits_float(0xff800000u);
         #pragma unroll
-        for (int i = 0; i < 4; i++) {
-            const uint32_t mine = token + i / 2 * 8;
-            if (mine >= keys.begin && mine < keys.end)
+        for (int i = 0; i < 2 * subtiles; i++) {
+            const uint32_t token = keys.token + row + 8 * i;
+            if (token >= keys.visible.begin && token < keys.visible.end)
                 continue;
+            pair.scales[i / 2][i % 2] = 1.0f;
+            pair.v_scales[i / 2][i % 2] = 0.0f;
             #pragma unroll
             for (int n = 0; n < n_tiles; n++)
-                scores[n][i] = minus_infinity;
+                pair.scores[i / 2][n][2 * (i % 2)] = pair.scores[i / 2][n][2 * (i % 2) + 1] =
+                    minus_infinity;
         }
     }
 
     // Scores to weights: B operands of the product with V^T, [16 tokens][8 heads] each.
-    static __device__ __forceinline__ void softmax(State& state, const Scores& scores,
-                                                   const VScales& v_scales, Weights& weights) {
-        float excess = scores[0][0][0] - state.max[0][0];
+    static __device__ __forceinline__ void softmax(State& state, Pair& pair) {
+        subtract_maximum(state, pair);
+        float excess = pair.exponents[0][0][0];
         float v_most = 0.0f;
         #pragma unroll
         for (int i = 0; i < subtiles; i++) {
-            v_most = ptx::max_f32(v_most, ptx::max_f32(v_scales[i][0], v_scales[i][1]));
+            v_most = ptx::max_f32(v_most, ptx::max_f32(pair.v_scales[i][0], pair.v_scales[i][1]));
             #pragma unroll
             for (int n = 0; n < n_tiles; n++) {
                 #pragma unroll
                 for (int e = 0; e < 4; e++)
-                    excess = ptx::max_f32(excess, scores[i][n][e] - state.max[n][e % 2]);
+                    excess = ptx::max_f32(excess, pair.exponents[i][n][e]);
             }
         }
         bool rebase = excess > max_slack;
         if constexpr (VCodec::has_row_scale)
             rebase |= v_most * state.v_norm > v_scale_top;
-        if (ptx::any(rebase))
-            rebase_state(state, scores, v_most);
+        if (ptx::any(rebase)) {
+            rebase_state(state, pair, v_most);
+            subtract_maximum(state, pair);
+        }
 
         #pragma unroll
         for (int i = 0; i < subtiles; i++) {
-            const float v_norm = VCodec::has_row_scale ? state.v_norm : 1.0f;
-            const float v_factor[2] = {v_scales[i][0] * v_norm, v_scales[i][1] * v_norm};
             #pragma unroll
             for (int n = 0; n < n_tiles; n++) {
                 float p[4];
                 #pragma unroll
                 for (int e = 0; e < 4; e++) {
-                    p[e] = ptx::ex2_approx(scores[i][n][e] - state.max[n][e % 2]);
+                    p[e] = ptx::ex2_approx(pair.exponents[i][n][e]);
                     state.sum[n][e % 2] += p[e];
                 }
                 // A score tile has its tokens in lanes g; the product wants its heads there.
-                weights[i][n][0] = ptx::movmatrix_trans(
-                    VCodec::Mma::pack(p[0] * v_factor[0], p[1] * v_factor[0]));
-                weights[i][n][1] = ptx::movmatrix_trans(
-                    VCodec::Mma::pack(p[2] * v_factor[1], p[3] * v_factor[1]));
+                #pragma unroll
+                for (int half = 0; half < 2; half++) {
+                    float v_factor = 1.0f;
+                    if constexpr (VCodec::has_row_scale)
+                        v_factor = pair.v_scales[i][half] * state.v_norm;
+                    pair.weights[i][n][half] = ptx::movmatrix_trans(
+                        VCodec::Mma::pack(p[2 * half] * v_factor, p[2 * half + 1] * v_factor));
+                }
+            }
+        }
+    }
+
+    static __device__ __forceinline__ void subtract_maximum(const State& state, Pair& pair) {
+        #pragma unroll
+        for (int i = 0; i < subtiles; i++) {
+            #pragma unroll
+            for (int n = 0; n < n_tiles; n++) {
+                #pragma unroll
+                for (int e = 0; e < 4; e++)
+                    pair.exponents[i][n][e] = ptx::fma_rn(
+                        pair.scores[i][n][e], pair.scales[i][e / 2], -state.max[n][e % 2]);
             }
         }
     }
 
     // Raise the maxima to these scores' and bring V's row scales back under their bound.
-    static __device__ __forceinline__ void rebase_state(State& state, const Scores& scores,
+    static __device__ __forceinline__ void rebase_state(State& state, const Pair& pair,
                                                         float v_most) {
         float v_ratio = 1.0f;
         if constexpr (VCodec::has_row_scale) {
@@ -265,8 +304,9 @@ private:
             for (int e = 0; e < 2; e++) {
                 float most = state.max[n][e];
                 #pragma unroll
-                for (int i = 0; i < subtiles; i++)
-                    most = ptx::max_f32(most, ptx::max_f32(scores[i][n][e], scores[i][n][2 + e]));
+                for (int i = 0; i < 2 * subtiles; i++)
+                    most = ptx::max_f32(most, pair.scores[i / 2][n][2 * (i % 2) + e] *
+                                                  pair.scales[i / 2][i % 2]);
                 most = over_tokens(most);
                 ratio[e] = ptx::ex2_approx(state.max[n][e] - most);
                 state.max[n][e] = most;
@@ -292,24 +332,28 @@ private:
 
     // O^T += V^T p for 16 tokens.
     template <int at>
-    static __device__ __forceinline__ void accumulate(State& state, const Where& where,
+    static __device__ __forceinline__ void accumulate(const Lanes& lanes, State& state,
+                                                      const Keys& keys,
                                                       const uint32_t (&weights)[n_tiles][2]) {
+        const uint32_t first = keys.stage + Tile::v_codes(at) + lanes.v_codes[0];
+        const uint32_t second = keys.stage + Tile::v_codes(at) + lanes.v_codes[1];
+        const uint32_t blocks = keys.stage + Tile::v_blocks(at) + lanes.v_blocks;
         const uint32_t lane = ptx::thread_index() % warp_size;
         const uint32_t g = lane / 4, c = lane % 4;
-        // Tokens tau(2c) and tau(2c + 1), and 8 rows below each.
-        const uint32_t first = where.template row<Row::v_codes>(Tile::v_codes(at), c);
-        const uint32_t second = where.template row<Row::v_codes>(Tile::v_codes(at), 4 + (c ^ 1));
-        const uint32_t codes[4] = {first, second, first + 8 * Row::v_codes,
-                                   second + 8 * Row::v_codes};
-        const uint32_t blocks = where.template row<Row::v_blocks>(Tile::v_blocks(at), tau(g));
         for_each_piece<head_dim, VCodec::widest_value(head_dim)>([&](auto piece) {
-            constexpr int skip = VCodec::code_bytes(piece.at);
-            const uint32_t piece_codes[4] = {codes[0] + skip, codes[1] + skip, codes[2] + skip,
-                                             codes[3] + skip};
-            const uint32_t piece_blocks[2] = {blocks + piece.at / 16,
-                                              blocks + piece.at / 16 + 8 * Row::v_blocks};
+            uint32_t skip = VCodec::code_bytes(piece.at);
+            uint32_t block_skip = piece.at / 16;
+            if constexpr (piece.dims != first_value) {
+                skip += VCodec::value_run(piece.dims, g) - VCodec::value_run(first_value, g);
+                block_skip += VCodec::block_run(piece.dims, c) - VCodec::block_run(first_value, c);
+            }
+            const uint32_t piece_codes[4] = {first + skip, second + skip,
+                                             first + skip + 8 * Row::v_codes,
+                                             second + skip + 8 * Row::v_codes};
+            const uint32_t piece_blocks[2] = {blocks + block_skip,
+                                              blocks + block_skip + 8 * Row::v_blocks};
             uint32_t operands[piece.dims / 16][4];
-            VCodec::template load_value<piece.dims>(piece_codes, piece_blocks, g, c, operands);
+            VCodec::template load_value<piece.dims>(piece_codes, piece_blocks, operands);
             #pragma unroll
             for (int tile = 0; tile < piece.dims / 16; tile++) {
                 #pragma unroll

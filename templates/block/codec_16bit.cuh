@@ -8,9 +8,13 @@
 //   has_row_scale, has_block_scale
 //   widest_key, widest_value  dims of the widest piece (pieces.cuh), given head_dim
 //   operand_fold              what an operand lacks of the value codes * block scale
+//   key_run(dims, c)          where, in bytes, lane c's run of dims starts in a piece of K
+//   value_run(dims, g)        likewise row g's in a piece of V
+//   block_run(dims, c)        the block scales lane c loads of a piece
 //   key_dim<dims>(j, c, i)    the dim that product j of a piece multiplies in lane c, element i
 //   load_key<dims>            one row's operands of a piece: [dims / 16][k half]
 //   load_value<dims>          four tokens' operands of a piece: [dims / 16][a0..a3]
+// The loads take shared addresses that include the runs.
 #pragma once
 #include "block/pieces.cuh"
 #include "block/types.cuh"
@@ -38,6 +42,9 @@ struct Codec16Bit {
     static constexpr int code_bytes(int dims) { return 2 * dims; }
     static constexpr int widest_key(int) { return 32; }
     static constexpr int widest_value(int) { return 64; }
+    static constexpr int key_run(int dims, int c) { return c * (dims / 2); }
+    static constexpr int value_run(int dims, int g) { return g * (dims / 4); }
+    static constexpr int block_run(int, int) { return 0; }
 
     template <int dims>
     static constexpr int key_dim(int j, int c, int i) {
@@ -45,10 +52,10 @@ struct Codec16Bit {
     }
 
     template <int dims>
-    static __device__ __forceinline__ void load_key(uint32_t codes, uint32_t, uint32_t c,
+    static __device__ __forceinline__ void load_key(uint32_t codes, uint32_t,
                                                     uint32_t (&operands)[dims / 16][2]) {
         uint32_t words[dims / 8];
-        load_shared<dims / 2>(codes + c * (dims / 2), words);
+        load_shared<dims / 2>(codes, words);
 #pragma unroll
         for (int j = 0; j < dims / 16; j++) {
             operands[j][0] = words[2 * j];
@@ -59,13 +66,13 @@ struct Codec16Bit {
     // A word holds two dims of one token; an operand one dim of two tokens.
     template <int dims>
     static __device__ __forceinline__ void load_value(const uint32_t (&codes)[4],
-                                                      const uint32_t (&)[2], uint32_t g, uint32_t,
+                                                      const uint32_t (&)[2],
                                                       uint32_t (&operands)[dims / 16][4]) {
         constexpr int bytes = dims / 4;
         uint32_t words[4][bytes / 4];
 #pragma unroll
         for (int token = 0; token < 4; token++)
-            load_shared<bytes>(codes[token] + g * bytes, words[token]);
+            load_shared<bytes>(codes[token], words[token]);
         constexpr uint32_t even_dim = 0x5410, odd_dim = 0x7632;
         if constexpr (dims == 16) {
             operands[0][0] = ptx::prmt(words[0][0], words[1][0], even_dim);

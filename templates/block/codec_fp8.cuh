@@ -16,6 +16,9 @@ struct CodecFp8 {
     static constexpr int code_bytes(int dims) { return dims; }
     static constexpr int widest_key(int) { return 64; }
     static constexpr int widest_value(int) { return 128; }
+    static constexpr int key_run(int dims, int c) { return c * (dims / 4); }
+    static constexpr int value_run(int dims, int g) { return g * (dims / 8); }
+    static constexpr int block_run(int, int) { return 0; }
 
     template <int dims>
     static constexpr int key_dim(int j, int c, int i) {
@@ -23,10 +26,10 @@ struct CodecFp8 {
     }
 
     template <int dims>
-    static __device__ __forceinline__ void load_key(uint32_t codes, uint32_t, uint32_t c,
+    static __device__ __forceinline__ void load_key(uint32_t codes, uint32_t,
                                                     uint32_t (&operands)[dims / 16][2]) {
         uint32_t words[dims / 16];
-        load_shared<dims / 4>(codes + c * (dims / 4), words);
+        load_shared<dims / 4>(codes, words);
 #pragma unroll
         for (int j = 0; j < dims / 16; j++) {
             operands[j][0] = E4m3::widen2(words[j]);
@@ -38,7 +41,7 @@ struct CodecFp8 {
     // of one dim.
     template <int dims>
     static __device__ __forceinline__ void load_value(const uint32_t (&codes)[4],
-                                                      const uint32_t (&)[2], uint32_t g, uint32_t,
+                                                      const uint32_t (&)[2],
                                                       uint32_t (&operands)[dims / 16][4]) {
         constexpr int bytes = dims / 8;
         constexpr int num_words = (bytes + 3) / 4;
@@ -46,7 +49,7 @@ struct CodecFp8 {
         uint32_t words[4][num_words];
 #pragma unroll
         for (int token = 0; token < 4; token++)
-            load_shared<bytes>(codes[token] + g * bytes, words[token]);
+            load_shared<bytes>(codes[token], words[token]);
 #pragma unroll
         for (int w = 0; w < num_words; w++) {
 #pragma unroll

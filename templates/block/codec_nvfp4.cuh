@@ -32,6 +32,11 @@ struct CodecNvfp4 {
     static constexpr int widest_key(int head_dim) { return head_dim % 32 ? 64 : 128; }
     static constexpr int widest_value(int head_dim) { return head_dim % 32 ? 64 : 128; }
     static constexpr int code_bytes(int dims) { return dims / 2; }
+    static constexpr int key_run(int dims, int c) { return c * (dims / 8); }
+    static constexpr int value_run(int dims, int g) { return g * (dims / 16); }
+    // Blocks 2c and 2c + 1 of a piece of 128; of a narrower one, the block that holds both of those
+    // positions.
+    static constexpr int block_run(int dims, int c) { return dims == 128 ? 2 * c : c * dims / 64; }
 
     template <int dims>
     static constexpr int key_dim(int j, int c, int i) {
@@ -42,32 +47,30 @@ struct CodecNvfp4 {
         return dims / 4 * c + 8 * (j / 2) + j % 2 + by_pair[i];
     }
 
-    // The block scales lane c looks after, * 2^7, as a pair: blocks 2c and 2c + 1 of a piece of
-    // 128; of a narrower one, twice the block that holds both of those positions.
+    // The block scales at block_run(), * 2^7, as a pair: two blocks, or one twice.
     template <int dims>
-    static __device__ __forceinline__ uint32_t load_scales(uint32_t scales, uint32_t c) {
+    static __device__ __forceinline__ uint32_t load_scales(uint32_t scales) {
         constexpr float factor = 128.0f * E4m3::widen_fold;
         constexpr uint32_t half_bits = factor == 128.0f ? 0x5800u : 0x7800u;
         static_assert(factor == 128.0f || factor == 32768.0f, "the two powers named above");
         uint32_t codes[1];
         if constexpr (dims == 128) {
-            load_shared<2>(scales + 2 * c, codes);
+            load_shared<2>(scales, codes);
         } else {
-            load_shared<1>(scales + (c * dims) / 64, codes);
+            load_shared<1>(scales, codes);
             codes[0] |= codes[0] << 8;
         }
         return ptx::mul_f16x2(E4m3::widen2(codes[0]), half_bits | half_bits << 16);
     }
 
     template <int dims>
-    static __device__ __forceinline__ void load_key(uint32_t codes, uint32_t scales, uint32_t c,
+    static __device__ __forceinline__ void load_key(uint32_t codes, uint32_t scales,
                                                     uint32_t (&operands)[dims / 16][2]) {
         constexpr int bytes = dims / 8;
-        constexpr uint32_t both_low = 0x1010, both_high = 0x3232;
         uint32_t words[(bytes + 3) / 4];
         uint32_t pairs[4];
-        load_shared<bytes>(codes + c * bytes, words);
-        const uint32_t scale_pair = load_scales<dims>(scales, c);
+        load_shared<bytes>(codes, words);
+        const uint32_t scale_pair = load_scales<dims>(scales);
         if constexpr (dims == 16) {
             widen_e2m1_8(ptx::prmt(words[0], 0, 0x4140), pairs);  // a byte to a half
             operands[0][0] = ptx::mul_f16x2(pairs[0], scale_pair);
@@ -77,7 +80,7 @@ struct CodecNvfp4 {
             for (int w = 0; w < dims / 32; w++) {
                 uint32_t scale = scale_pair;
                 if constexpr (dims == 128)
-                    scale = ptx::prmt(scale_pair, 0, w < 2 ? both_low : both_high);
+                    scale = w < 2 ? ptx::low_twice(scale_pair) : ptx::high_twice(scale_pair);
                 widen_e2m1_8(words[w], pairs);
                 operands[2 * w][0] = ptx::mul_f16x2(pairs[0], scale);
                 operands[2 * w][1] = ptx::mul_f16x2(pairs[1], scale);
@@ -92,8 +95,7 @@ struct CodecNvfp4 {
     // (token, two blocks) by one transpose.
     template <int dims>
     static __device__ __forceinline__ void load_value(const uint32_t (&codes)[4],
-                                                      const uint32_t (&scales)[2], uint32_t g,
-                                                      uint32_t c,
+                                                      const uint32_t (&scales)[2],
                                                       uint32_t (&operands)[dims / 16][4]) {
         constexpr int bytes = dims / 16;
         constexpr int num_halves = dims <= 32 ? 1 : dims / 32;
@@ -101,10 +103,10 @@ struct CodecNvfp4 {
         uint32_t words[4][(bytes + 3) / 4];
 #pragma unroll
         for (int token = 0; token < 4; token++)
-            load_shared<bytes>(codes[token] + g * bytes, words[token]);
+            load_shared<bytes>(codes[token], words[token]);
 #pragma unroll
         for (int pair = 0; pair < 2; pair++) {
-            const uint32_t scale = ptx::movmatrix_trans(load_scales<dims>(scales[pair], c));
+            const uint32_t scale = ptx::movmatrix_trans(load_scales<dims>(scales[pair]));
 #pragma unroll
             for (int half = 0; half < num_halves; half++) {
                 uint32_t pairs[4];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Two kernels of one call, one after the other. The interface is that of launch_overlapped.cuh.
+// Kernels that follow each other in a stream, one after the other. The interface is that of launch_overlapped.cuh.
 #pragma once
 
 namespace ftj {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Two kernels of one call, the second started while the first still runs (sm_90): its blocks are in
-// place, and wait, when the first one's results are there.
+// Kernels that follow each other in a stream, each started while the one before still runs (sm_90):
+// its blocks are in place, and wait, when the other's results are there.
 #pragma once
 
 namespace ftj {

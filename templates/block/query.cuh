@@ -17,27 +17,32 @@ struct Query {
     static constexpr bool in_shared = head_dim > 256;
     static constexpr int shared_bytes = in_shared ? n_tiles * products * 2 * int(warp_size) * 4 : 0;
     // A 16-bit cache meets the query as it is. Codes are fp16 operands, which a bf16 query might
-    // overflow: there each head is first brought to 2^13 <= max|q| < 2^14, by a power of two.
+    // overflow: there the heads are first brought to 2^13 <= max|q| < 2^14, by one power of two.
     static constexpr bool normalised = KCodec::has_row_scale;
     static constexpr int top_exponent = 13;
 
     uint32_t words[in_shared ? 1 : n_tiles][in_shared ? 1 : products][2];
-    uint32_t shared;                // address of the operands, when they are there
-    float score_scale[n_tiles][2];  // of this lane's columns 2c and 2c + 1: to be put on the score
+    uint32_t shared;    // address of the operands, when they are there
+    float score_scale;  // to be put on the products
 
     // The whole block calls it, at the start of a segment.
     __device__ __forceinline__ void load(const ftj_decode_params& p, uint32_t request, uint32_t head,
                                          uint32_t first_head, uint32_t heads) {
-        const uint32_t lane = ptx::thread_index() % warp_size;
-        const uint32_t g = lane / 4;
+        const uint32_t g = ptx::thread_index() % warp_size / 4;
+        const auto* rows = pointer<const typename Element::Storage>(p.q) +
+                           request * p.q_batch_stride +
+                           (head * p.group + first_head) * p.q_head_stride;
+        Pairs pairs[n_tiles];
+        float factor = 1.0f;
         #pragma unroll
-        for (int n = 0; n < n_tiles; n++) {
-            const uint32_t mine = 8 * n + g;
-            const auto* row = pointer<const typename Element::Storage>(p.q) +
-                              request * p.q_batch_stride +
-                              (head * p.group + first_head + mine) * p.q_head_stride;
-            load_head(p, n, mine < heads ? row : nullptr);
-        }
+        for (int n = 0; n < n_tiles; n++)
+            load_head(8 * n + g < heads ? rows + (8 * n + g) * p.q_head_stride : nullptr, pairs[n]);
+        if constexpr (normalised)
+            factor = power_to_top(largest(pairs));
+        #pragma unroll
+        for (int n = 0; n < n_tiles; n++)
+            put_head(n, pairs[n], factor);
+        score_scale = p.score_scale * KCodec::operand_fold / factor;
         if constexpr (in_shared)
             ptx::sync_block();
     }
@@ -57,24 +62,30 @@ private:
         return shared + ((n * products + product) * warp_size + lane) * 8;
     }
 
-    // One head, column g of tile n; a null row is a column of zeros. Of each piece a lane needs one
-    // run of dims, which it loads in vectors before it puts them in the codec's order.
-    __device__ __forceinline__ void load_head(const ftj_decode_params& p, int n,
-                                              const typename Element::Storage* row) {
+    struct Pairs {
+        uint32_t words[head_dim / 8];  // of this lane's dims, piece after piece
+    };
+
+    // Column g of a tile; a null row is a column of zeros. Of each piece a lane needs one run of dims,
+    // which it loads in vectors.
+    static __device__ __forceinline__ void load_head(const typename Element::Storage* row,
+                                                     Pairs& pairs) {
         const uint32_t c = ptx::thread_index() % 4;
-        uint32_t pairs[head_dim / 8] = {};  // of this lane's dims, piece after piece
-        if (row) {
-            for_each_piece<head_dim, KCodec::widest_key(head_dim)>([&](auto piece) {
-                const auto* run = row + piece.at + piece.dims / 4 * c;
-                #pragma unroll
-                for (int i = 0; i < piece.dims / 8; i += 2) {
-                    const auto v = *reinterpret_cast<const ptx::Words2*>(run + 2 * i);
-                    pairs[piece.at / 8 + i] = v.w[0];
-                    pairs[piece.at / 8 + i + 1] = v.w[1];
-                }
-            });
-        }
-        const float factor = normalised ? power_to_top(largest(pairs)) : 1.0f;
+        for_each_piece<head_dim, KCodec::widest_key(head_dim)>([&](auto piece) {
+            #pragma unroll
+            for (int i = 0; i < piece.dims / 8; i += 2) {
+                ptx::Words2 v = {};
+                if (row)
+                    v = *reinterpret_cast<const ptx::Words2*>(row + piece.at + piece.dims / 4 * c +
+                                                              2 * i);
+                pairs.words[piece.at / 8 + i] = v.w[0];
+                pairs.words[piece.at / 8 + i + 1] = v.w[1];
+            }
+        });
+    }
+
+    // The lane's dims in the codec's order.
+    __device__ __forceinline__ void put_head(int n, const Pairs& pairs, float factor) {
         for_each_piece<head_dim, KCodec::widest_key(head_dim)>([&](auto piece) {
             #pragma unroll
             for (int j = 0; j < piece.dims / 16; j++) {
@@ -87,9 +98,6 @@ private:
                 put(n, piece.at / 16 + j, b);
             }
         });
-        const float scale = p.score_scale * KCodec::operand_fold / factor;
-        score_scale[n][0] = ptx::shfl(scale, 8 * c);      // lane of g = 2c
-        score_scale[n][1] = ptx::shfl(scale, 8 * c + 4);  // lane of g = 2c + 1
     }
 
     __device__ __forceinline__ void put(int n, int product, const uint32_t (&b)[2]) {
@@ -103,28 +111,33 @@ private:
     }
 
     // Values `low` and `high` of the lane's own as an operand.
-    static __device__ __forceinline__ uint32_t pair(const uint32_t (&pairs)[head_dim / 8], int low,
+    static __device__ __forceinline__ uint32_t pair(const Pairs& pairs, int low,
                                                     int high, float factor) {
         if constexpr (normalised)
             return KCodec::Mma::pack(value(pairs, low) * factor, value(pairs, high) * factor);
         else
             return bits(pairs, low) | bits(pairs, high) << 16;
     }
-    static __device__ __forceinline__ uint32_t bits(const uint32_t (&pairs)[head_dim / 8], int i) {
-        return pairs[i / 2] >> (16 * (i % 2)) & 0xffffu;
+    static __device__ __forceinline__ uint32_t bits(const Pairs& pairs, int i) {
+        return pairs.words[i / 2] >> (16 * (i % 2)) & 0xffffu;
     }
-    static __device__ __forceinline__ float value(const uint32_t (&pairs)[head_dim / 8], int i) {
+    static __device__ __forceinline__ float value(const Pairs& pairs, int i) {
         return Element::widen(static_cast<typename Element::Storage>(bits(pairs, i)));
     }
 
-    // max|q| of the row, over the four lanes that share it.
-    static __device__ __forceinline__ float largest(const uint32_t (&pairs)[head_dim / 8]) {
+    // max|q| over all heads of the warp.
+    static __device__ __forceinline__ float largest(const Pairs (&pairs)[n_tiles]) {
         float most = 0.0f;
         #pragma unroll
-        for (int i = 0; i < head_dim / 4; i++)
-            most = ptx::max_f32(most, abs_of(value(pairs, i)));
-        most = ptx::max_f32(most, ptx::shfl_xor(most, 1));
-        return ptx::max_f32(most, ptx::shfl_xor(most, 2));
+        for (int n = 0; n < n_tiles; n++) {
+            #pragma unroll
+            for (int i = 0; i < head_dim / 4; i++)
+                most = ptx::max_f32(most, abs_of(value(pairs[n], i)));
+        }
+        #pragma unroll
+        for (uint32_t mask = 1; mask < warp_size; mask *= 2)
+            most = ptx::max_f32(most, ptx::shfl_xor(most, mask));
+        return most;
     }
     static __device__ __forceinline__ float abs_of(float v) {
         return ptx::bits_float(ptx::float_bits(v) & 0x7fffffffu);

@@ -43,9 +43,9 @@ struct Segment {
     uint32_t tiles;       // of the whole segment
     Visible keys;
 
-    __device__ __forceinline__ void enter(const ftj_requests_params& requests, uint32_t to) {
+    __device__ __forceinline__ void enter(uint32_t to, Visible its_keys) {
         request = to;
-        keys = visible_keys(requests, to);
+        keys = its_keys;
         tiles = keys.num_tiles<tile_tokens>();
     }
 
@@ -60,7 +60,7 @@ struct Segment {
             return;
         head = 0;
         do
-            enter(requests, request + 1);
+            enter(request + 1, visible_keys(requests, request + 1));
         while (!tiles);
     }
 
@@ -120,22 +120,25 @@ static __device__ WorkRange<tile_tokens> deal_work(const ftj_requests_params& re
     const uint64_t end = range.total * (ptx::block_index() + 1) / range.blocks;
     range.count = static_cast<uint32_t>(end - range.begin);
 
-    auto* found = reinterpret_cast<uint32_t*>(sums + num_threads);  // request, tile before it (2)
+    // What the thread with the block's first tile found: request, tiles of it before ours, its keys.
+    auto* found = reinterpret_cast<uint32_t*>(sums + num_threads);
     if (range.begin >= before_run && range.begin < before_run + sums[thread]) {
         uint64_t before = before_run;
         for (uint32_t r = run_begin; r < run_end; r++) {
-            const uint64_t tiles =
-                static_cast<uint64_t>(visible_keys(requests, r).num_tiles<tile_tokens>()) * num_units;
+            const Visible keys = visible_keys(requests, r);
+            const uint64_t tiles = uint64_t(keys.num_tiles<tile_tokens>()) * num_units;
             if (range.begin < before + tiles) {
                 found[0] = r;
                 found[1] = static_cast<uint32_t>(range.begin - before);
+                found[2] = keys.begin;
+                found[3] = keys.end;
                 break;
             }
             before += tiles;
         }
     }
     ptx::sync_block();
-    range.first.enter(requests, found[0]);
+    range.first.enter(found[0], {found[2], found[3]});
     const uint32_t unit = found[1] / range.first.tiles;
     range.first.tile = found[1] % range.first.tiles;
     range.first.head = unit / head_blocks;

@@ -34,11 +34,13 @@ struct AttnCombine {
     };
 
     static __device__ void run(const ftj_decode_params& p) {
-        Launch::wait_for_previous();
+        Launch::let_next_start();
         const uint32_t q_heads = p.num_kv_heads * p.group;
         const uint32_t request = ptx::block_index() / q_heads;
         const uint32_t q_head = ptx::block_index() % q_heads;
-        if (!visible_any(p, request)) {
+        const bool shows_keys = visible_any(p, request);
+        Launch::wait_for_previous();  // every block, or the grid might end before the decode has
+        if (!shows_keys) {
             write_empty(p, request, q_head);
             return;
         }

@@ -58,7 +58,8 @@ struct AttnDecode {
     };
 
     static __device__ void run(const ftj_decode_params& p) {
-        Launch::let_next_start();
+        Launch::wait_for_previous();
+        Launch::let_next_start();  // not sooner: the combine reads lengths before it waits
         unsigned char* smem = ptx::dynamic_shared();
         const Work work = deal_work<tile_tokens, Config::num_threads>(
             p.requests, p.num_kv_heads, p.head_blocks, num_groups,
@@ -76,6 +77,7 @@ struct AttnDecode {
         for (int stage = 0; stage < num_stages - 1; stage++)
             fetch_next(p, work, cursor, ring);
 
+        const typename Attend::Lanes lanes(part);
         Query<Config> query;
         query.shared = ptx::shared_address(smem + Smem::query);
         Segment<tile_tokens> segment = work.first;
@@ -86,8 +88,8 @@ struct AttnDecode {
             load_query(p, segment, query);
             for (; index < end; index += num_groups) {
                 const uint32_t stage = bring_next(p, work, cursor, ring);
-                Attend::attend(p, query, state, stage, segment.keys,
-                               segment.token(segment.tile + index - begin), part);
+                Attend::attend(p, query, lanes, state, stage, segment.keys,
+                               segment.token(segment.tile + index - begin));
             }
             Rows::merge(state.out, state.max, state.sum, state.v_factor(), smem + Smem::rows);
             Rows::write(p, work, segment, begin, end, smem + Smem::rows);

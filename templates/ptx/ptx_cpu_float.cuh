@@ -43,6 +43,8 @@ FTJ_DEVICE uint32_t lop3(uint32_t a, uint32_t b, uint32_t c) {
 }
 
 FTJ_DEVICE void keep(uint32_t&) {}
+FTJ_DEVICE uint32_t low_twice(uint32_t v) { return (v & 0xffffu) | v << 16; }
+FTJ_DEVICE uint32_t high_twice(uint32_t v) { return v >> 16 | (v & 0xffff0000u); }
 
 // ---- arithmetic --------------------------------------------------------------------------------
 FTJ_DEVICE float add_rn(float a, float b) { return a + b; }

@@ -136,6 +136,18 @@ FTJ_DEVICE uint32_t prmt(uint32_t a, uint32_t b, uint32_t selector) {
     return __byte_perm(a, b, selector);
 }
 
+// mov.b32 of one half twice: products of halves read it in place.
+FTJ_DEVICE uint32_t low_twice(uint32_t v) {
+    uint32_t r;
+    asm("{\n.reg .b16 low, high;\nmov.b32 {low, high}, %1;\nmov.b32 %0, {low, low};\n}" : "=r"(r) : "r"(v));
+    return r;
+}
+FTJ_DEVICE uint32_t high_twice(uint32_t v) {
+    uint32_t r;
+    asm("{\n.reg .b16 low, high;\nmov.b32 {low, high}, %1;\nmov.b32 %0, {high, high};\n}" : "=r"(r) : "r"(v));
+    return r;
+}
+
 // lop3: any bitwise function of three words; `table` is its truth table, 0xF0 & 0xCC | 0xAA.
 template <uint32_t table>
 FTJ_DEVICE uint32_t lop3(uint32_t a, uint32_t b, uint32_t c) {
