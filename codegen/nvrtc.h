@@ -31,8 +31,8 @@ FTJ_NODISCARD ftj_status ftj_nvrtc_load(struct ftj_nvrtc *nvrtc, const char *fil
 
 void ftj_nvrtc_unload(struct ftj_nvrtc *nvrtc);
 
-/* nvrtc_program.c: compile a source with `options`, which decide the code, and those that make NVRTC
- * a good guest, on a thread of its own. `binary` gets the log in any case, everything else on
+/* nvrtc_program.c: compile a source with `options`, which decide the code, and those that make
+ * NVRTC a good guest, on a thread of its own. `binary` gets the log in any case, everything else on
  * success only. */
 FTJ_NODISCARD ftj_status ftj_nvrtc_compile(const struct ftj_nvrtc *nvrtc,
                                            const struct ftj_source *source,

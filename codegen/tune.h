@@ -29,8 +29,8 @@ void ftj_write_decode(struct ftj_text *text, const struct ftj_problem *problem,
 bool ftj_tune_combine(const struct ftj_problem *problem, const struct ftj_device *device,
                       struct ftj_config *config);
 /* The same, started while the decode before it still runs. */
-bool ftj_tune_combine_overlapped(const struct ftj_problem *problem,
-                                 const struct ftj_device *device, struct ftj_config *config);
+bool ftj_tune_combine_overlapped(const struct ftj_problem *problem, const struct ftj_device *device,
+                                 struct ftj_config *config);
 void ftj_write_combine(struct ftj_text *text, const struct ftj_problem *problem,
                        const struct ftj_config *config, const struct ftj_device *device);
 

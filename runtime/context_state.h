@@ -30,8 +30,8 @@ struct ftj_context {
     struct ftj_kernel_map map; /* of the same kernels, by problem */
     struct ftj_locks *locks;   /* owned */
     struct ftj_telemetry telemetry;
-    uint32_t fork_generation;  /* of the process that opened it */
-    atomic_int seal;           /* enum ftj_seal */
+    uint32_t fork_generation; /* of the process that opened it */
+    atomic_int seal;          /* enum ftj_seal */
     struct {
         atomic_uint_least64_t memory_hits;
         atomic_uint_least64_t disk_hits;

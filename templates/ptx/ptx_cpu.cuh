@@ -9,8 +9,8 @@
 #define __grid_constant__
 #define __launch_bounds__(...)
 #define __forceinline__ inline __attribute__((always_inline))
-#define __noinline__ __attribute__((noinline))
-#define FTJ_DEVICE static __device__ __forceinline__
+#define __noinline__    __attribute__((noinline))
+#define FTJ_DEVICE      static __device__ __forceinline__
 
 #include "block/cpu_runtime.h"
 #include "block/params.h"
@@ -89,8 +89,10 @@ FTJ_DEVICE uint32_t atomic_add(uint32_t* address, uint32_t v) {
 }  // namespace ptx
 }  // namespace ftj
 
+// In this order: mma is made of both.
 #include "ptx/ptx_cpu_float.cuh"
 #include "ptx/ptx_cpu_warp.cuh"
+
 #include "ptx/ptx_cpu_mma.cuh"
 
 // The last line of a unit: what the library finds in the shared object.

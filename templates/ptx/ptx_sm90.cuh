@@ -12,7 +12,10 @@ namespace ptx {
 
 // mbarrier.init: a barrier whose phase ends after `arrivals` arrivals. PTX ISA 7.0.
 FTJ_DEVICE void mbarrier_init(uint32_t barrier, uint32_t arrivals) {
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" : : "r"(barrier), "r"(arrivals) : "memory");
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;"
+                 :
+                 : "r"(barrier), "r"(arrivals)
+                 : "memory");
 }
 // fence.mbarrier_init: the barriers are seen by bulk copies too. PTX ISA 8.0.
 FTJ_DEVICE void fence_mbarrier_init() {
@@ -45,10 +48,11 @@ FTJ_DEVICE void sync_group(uint32_t id, uint32_t threads) {
     asm volatile("bar.sync %0, %1;" : : "r"(id), "r"(threads) : "memory");
 }
 
-// griddepcontrol.wait: the grid before this one in the stream has ended and its writes are seen. PTX
-// ISA 7.8.
+// griddepcontrol.wait: the grid before this one in the stream has ended and its writes are seen.
+// PTX ISA 7.8.
 FTJ_DEVICE void griddepcontrol_wait() { asm volatile("griddepcontrol.wait;" : : : "memory"); }
-// griddepcontrol.launch_dependents: the next grid may start once every block has said so. PTX ISA 7.8.
+// griddepcontrol.launch_dependents: the next grid may start once every block has said so. PTX ISA
+// 7.8.
 FTJ_DEVICE void griddepcontrol_launch_dependents() {
     asm volatile("griddepcontrol.launch_dependents;" : : : "memory");
 }
