@@ -20,6 +20,34 @@
 #define FUTURE_SLACK     86400 /* clocks of machines that share a root may differ by so much */
 #define MIN_RETRY_BYTES  (1u << 20)
 
+ftj_status ftj_gc_cap(const char *text, const char *origin, const struct ftj_log *log,
+                      uint64_t *max_bytes)
+{
+    static const char units[] = "KMG";
+    if (!text) {
+        text = ftj_cache_variable("FTJIT_CACHE_MAX_BYTES");
+        origin = "FTJIT_CACHE_MAX_BYTES";
+    }
+    if (!text) {
+        *max_bytes = FTJ_DEFAULT_MAX_BYTES;
+        return FTJ_OK;
+    }
+    char *end = NULL;
+    errno = 0;
+    const unsigned long long number = strtoull(text, &end, 10);
+    const char *unit = *end ? strchr(units, *end) : NULL;
+    const int shift = unit ? 10 * (int)(unit - units + 1) : 0;
+    const bool ends_well = *end == '\0' || (unit && end[1] == '\0');
+    if (text[0] < '0' || text[0] > '9' || errno || !ends_well || number == 0 ||
+        number > UINT64_MAX >> shift)
+        return ftj_fail(log, FTJ_E_INVALID,
+                        "%s \"%s\" is not known; it must be a number of bytes, 1 or more, with or "
+                        "without K, M or G behind it",
+                        origin, text);
+    *max_bytes = (uint64_t)number << shift;
+    return FTJ_OK;
+}
+
 struct candidate {
     char target[16];
     char shard[3];

@@ -7,6 +7,11 @@
 
 #define FTJ_DEFAULT_MAX_BYTES ((uint64_t)1 << 30)
 
+/* A limit: `text`, given by `origin`; NULL: FTJIT_CACHE_MAX_BYTES, else the default. A number of
+ * bytes, or with K, M or G behind it of 1024 to that power. FTJ_E_INVALID: it is none. */
+FTJ_NODISCARD ftj_status ftj_gc_cap(const char *text, const char *origin, const struct ftj_log *log,
+                                    uint64_t *max_bytes);
+
 /* What a collection found and did. */
 struct ftj_gc_result {
     uint64_t bytes_before;

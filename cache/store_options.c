@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* A store's options: the caller's, else the environment's, else the default. */
-#include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "cache/gc.h"
@@ -36,32 +34,6 @@ static ftj_status choose_match(struct ftj_store *store, const struct ftj_store_o
     return FTJ_OK;
 }
 
-/* Bytes, or with K, M or G behind it 1024 to that power. */
-static ftj_status choose_cap(struct ftj_store *store, const struct ftj_store_options *options)
-{
-    const char *text = ftj_cache_variable("FTJIT_CACHE_MAX_BYTES");
-    if (options->max_bytes || !text) {
-        store->max_bytes = options->max_bytes ? options->max_bytes : FTJ_DEFAULT_MAX_BYTES;
-        return FTJ_OK;
-    }
-    static const char units[] = "KMG";
-    char *end = NULL;
-    errno = 0;
-    const unsigned long long number = strtoull(text, &end, 10);
-    const char *unit = *end ? strchr(units, *end) : NULL;
-    const int shift = unit ? 10 * (int)(unit - units + 1) : 0;
-    const bool is_good = text[0] >= '0' && text[0] <= '9' && !errno && number > 0 &&
-                         (*end == '\0' || (unit && end[1] == '\0')) &&
-                         number <= UINT64_MAX >> shift;
-    if (!is_good)
-        return ftj_fail(&store->log, FTJ_E_INVALID,
-                        "FTJIT_CACHE_MAX_BYTES \"%s\" is not known; it must be a number of bytes, "
-                        "1 or more, with or without K, M or G behind it",
-                        text);
-    store->max_bytes = (uint64_t)number << shift;
-    return FTJ_OK;
-}
-
 static ftj_status open_tiers(struct ftj_store *store, const struct ftj_store_options *options)
 {
     const struct option path =
@@ -84,7 +56,9 @@ ftj_status ftj_store_configure(struct ftj_store *store, const struct ftj_store_o
 {
     ftj_status status = choose_match(store, options);
     if (!status)
-        status = choose_cap(store, options);
+        status = ftj_gc_cap(NULL, NULL, &store->log, &store->max_bytes);
+    if (!status && options->max_bytes)
+        store->max_bytes = options->max_bytes;
     if (!status && !store->is_disabled)
         status = open_tiers(store, options);
     return status;

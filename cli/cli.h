@@ -26,6 +26,8 @@ int cli_info(int argc, char **argv);
 int cli_verify(int argc, char **argv);
 int cli_bench(int argc, char **argv);
 int cli_source(int argc, char **argv);
+int cli_warm(int argc, char **argv);
+int cli_cache(int argc, char **argv);
 
 /* Options that every subcommand with a device has. */
 struct cli_device {

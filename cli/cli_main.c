@@ -13,6 +13,8 @@ static const struct {
     {"verify", cli_verify, "prove the kernels right on this device, or on your own q, k and v"},
     {"bench", cli_bench, "measure store and decode against what the memory can do"},
     {"source", cli_source, "print the generated source and the key of a kernel, for any target"},
+    {"warm", cli_warm, "compile kernels ahead, for devices that need not be here"},
+    {"cache", cli_cache, "list, show, check, shrink or clear the cache of compiled kernels"},
 };
 
 static const char introduction[] =

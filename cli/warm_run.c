@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/warm_run.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+
+#include "runtime/report.h"
+
+#define MAX_THREADS 256
+
+struct run {
+    struct warm_list *list;
+    struct ftj_store *store;
+    bool keeps_entries;
+    atomic_size_t next;
+    atomic_uint_least64_t compile_us;
+    pthread_mutex_t mutex; /* over what is shown */
+    struct cli_progress progress;
+};
+
+static ftj_status compile(struct run *run, struct warm_item *item, struct ftj_entry *entry)
+{
+    struct ftj_binary binary = {0};
+    ftj_status status = item->compiler->compile(item->compiler, &item->source, &binary);
+    if (status == FTJ_E_COMPILE)
+        ftj_report_compile(NULL, &item->key, &item->source, &binary);
+    if (status) {
+        ftj_binary_finish(&binary);
+        return status;
+    }
+    atomic_fetch_add(&run->compile_us, binary.compile_us);
+    *entry = (struct ftj_entry){.code = binary.code,
+                                .log = binary.log,
+                                .facts = {.registers = binary.registers,
+                                          .smem_bytes = binary.smem_bytes,
+                                          .spill_bytes = binary.spill_bytes,
+                                          .compile_us = binary.compile_us}};
+    status = ftj_store_put(run->store, &item->key, entry);
+    if (status)
+        status = ftj_fail(NULL, status, "it was compiled and could not be saved");
+    return status;
+}
+
+/* A damaged entry has been said, and is built again like one that is missing. */
+static ftj_status see_to(struct run *run, struct warm_item *item)
+{
+    struct ftj_entry entry = {0};
+    ftj_status status = ftj_store_get(run->store, &item->key, &entry);
+    item->outcome = WARM_HIT;
+    if (status == FTJ_E_NOT_FOUND || status == FTJ_E_DAMAGED) {
+        item->outcome = WARM_COMPILED;
+        status = compile(run, item, &entry);
+    }
+    if (status)
+        item->outcome = WARM_FAILED;
+    if (run->keeps_entries && !status)
+        item->entry = entry;
+    else
+        ftj_entry_finish(&entry);
+    return status;
+}
+
+static void *work(void *data)
+{
+    struct run *run = data;
+    for (;;) {
+        const size_t index = atomic_fetch_add(&run->next, 1);
+        if (index >= run->list->count)
+            return NULL;
+        struct warm_item *item = &run->list->items[index];
+        const ftj_status status = see_to(run, item);
+        char what[64];
+        snprintf(what, sizeof(what), "%s %s", item->source.template_id, item->key.target);
+        pthread_mutex_lock(&run->mutex);
+        if (status) {
+            cli_progress_clear(&run->progress);
+            fprintf(stderr, "ftjit warm: %s (%s): %s\n", what, item->label, ftj_last_error());
+        }
+        cli_progress_step(&run->progress, what);
+        pthread_mutex_unlock(&run->mutex);
+    }
+}
+
+static void sum_up(const struct run *run, struct warm_result *result)
+{
+    *result = (struct warm_result){
+        .compile_us = atomic_load(&run->compile_us),
+        .seconds = cli_progress_seconds(&run->progress),
+    };
+    for (size_t i = 0; i < run->list->count; i++) {
+        const enum warm_outcome outcome = run->list->items[i].outcome;
+        result->num_hit += outcome == WARM_HIT;
+        result->num_compiled += outcome == WARM_COMPILED;
+        result->num_failed += outcome == WARM_FAILED;
+    }
+}
+
+void warm_run(struct warm_list *list, struct ftj_store *store, uint32_t num_threads,
+              bool keeps_entries, struct warm_result *result)
+{
+    struct run run = {.list = list, .store = store, .keeps_entries = keeps_entries};
+    pthread_t threads[MAX_THREADS];
+    uint32_t num_started = 0;
+    pthread_mutex_init(&run.mutex, NULL); /* cannot fail without attributes */
+    cli_progress_init(&run.progress, list->count);
+    while (num_started + 1 < num_threads && num_started < MAX_THREADS &&
+           num_started + 1 < list->count &&
+           !pthread_create(&threads[num_started], NULL, work, &run))
+        num_started++;
+    work(&run);
+    for (uint32_t i = 0; i < num_started; i++)
+        pthread_join(threads[i], NULL);
+    cli_progress_clear(&run.progress);
+    pthread_mutex_destroy(&run.mutex);
+    sum_up(&run, result);
+}
