@@ -39,17 +39,18 @@ struct ftj_flight {
  * Take the lock of a key, then a slot of the node.
  *
  * `key` NULL: the slot only, where there is no cache through which others could be served. `look`
- * is asked whether another process has published meanwhile, after the lock is got and at every turn
- * of a wait. What it answers other than FTJ_E_NOT_FOUND ends the wait and is returned: nothing is
- * held then. FTJ_E_NOT_FOUND: compile, with whatever could be got. A wait ends after 5 seconds, or
- * four times as long as the last compile under that lock took, without a compile that ended.
+ * is asked whether another process has published meanwhile: after the lock is got, and whenever a
+ * compile under it has ended. What it answers other than FTJ_E_NOT_FOUND ends the wait and is
+ * returned: nothing is held then. FTJ_E_NOT_FOUND: compile, with whatever could be got. A wait ends
+ * after 5 seconds, or four times as long as the last compile under that lock took, without a
+ * compile that ended.
  */
 FTJ_NODISCARD ftj_status ftj_flight_begin(struct ftj_locks *locks, const struct ftj_key *key,
                                           ftj_status (*look)(void *data), void *data,
                                           struct ftj_flight *flight);
 
-/* Let the next one in, once the kernel is published. `compile_us` is recorded for those who wait; 0
- * for a compile that failed. */
-void ftj_flight_end(struct ftj_flight *flight, uint32_t compile_us);
+/* Let the next one in, once the kernel is published. `compile_us` and what was compiled are
+ * recorded for those who wait; 0 for a compile that failed. */
+void ftj_flight_end(struct ftj_flight *flight, const struct ftj_key *key, uint32_t compile_us);
 
 #endif

@@ -211,7 +211,7 @@ static ftj_status compile_or_wait(struct lookup *lookup, struct ftj_module *modu
         atomic_fetch_add(&ctx->stats.waits, 1);
     if (status == FTJ_E_NOT_FOUND)
         status = compile_and_load(lookup, module);
-    ftj_flight_end(&flight, lookup->compile_us);
+    ftj_flight_end(&flight, &lookup->key, lookup->compile_us);
     return status;
 }
 
