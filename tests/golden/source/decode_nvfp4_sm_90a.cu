@@ -7,15 +7,15 @@
 #include "kernel/attn_decode.cuh"
 
 struct Config {
-    static constexpr int num_threads = 128;
-    static constexpr int min_blocks = 4;
-    static constexpr int smem_bytes = 48160;
+    static constexpr int num_threads = 256;
+    static constexpr int min_blocks = 2;
+    static constexpr int smem_bytes = 96320;
     static constexpr int head_dim = 128;
     using Element = ftj::Bf16;
     using KCodec = ftj::CodecNvfp4<ftj::E4m3Hardware>;
     using VCodec = ftj::CodecNvfp4<ftj::E4m3Hardware>;
     static constexpr int page_size = 64;
-    static constexpr int num_warps = 4;
+    static constexpr int num_warps = 8;
     static constexpr int num_stages = 2;
     static constexpr int tile_tokens = 64;
     static constexpr int n_tiles = 1;
