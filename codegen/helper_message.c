@@ -8,8 +8,7 @@
 
 static const char magic[4] = {'F', 'T', 'J', '1'};
 
-/* ---- writing ----------------------------------------------------------------------------------
- */
+/* ---- writing ---- */
 
 static void put_number(struct ftj_text *message, uint32_t number)
 {
@@ -79,8 +78,7 @@ void ftj_helper_write_answer(struct ftj_text *message, const struct ftj_helper_a
     end(message);
 }
 
-/* ---- reading ----------------------------------------------------------------------------------
- */
+/* ---- reading ---- */
 
 struct reader {
     const char *at;

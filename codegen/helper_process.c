@@ -44,8 +44,7 @@ static uint64_t now_ms(void)
     return (uint64_t)now.tv_sec * 1000u + (uint64_t)now.tv_nsec / 1000000u;
 }
 
-/* ---- its folder and its environment -----------------------------------------------------------
- */
+/* ---- its folder and its environment ---- */
 
 static int remove_one(const char *path, const struct stat *about, int kind, struct FTW *where)
 {
@@ -83,8 +82,7 @@ static char **make_environment(char *tmpdir)
     return copy;
 }
 
-/* ---- talking ----------------------------------------------------------------------------------
- */
+/* ---- talking ---- */
 
 /* False when the time is over, which is_late then says, or the socket is of no more use. */
 static bool wait_for(struct helper *helper, short events)
@@ -179,8 +177,7 @@ static bool end(struct helper *helper, int *fate)
     return is_known;
 }
 
-/* ---- starting it ------------------------------------------------------------------------------
- */
+/* ---- starting it ---- */
 
 /* The socket is its standard input; what a crash prints is nobody's business. No signal is blocked,
  * and the host's way with SIGCHLD and SIGPIPE is not the child's. */
@@ -247,8 +244,7 @@ static ftj_status start(struct helper *helper)
     return FTJ_OK;
 }
 
-/* ---- judging ----------------------------------------------------------------------------------
- */
+/* ---- judging ---- */
 
 /* Why there is no answer, as the log of a compile that failed. */
 static ftj_status explain_silence(const struct helper *helper, bool is_known, int fate,

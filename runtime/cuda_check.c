@@ -101,18 +101,25 @@ ftj_status ftj_cuda_check_stream(struct ftj_backend *backend, struct CUstream_st
 
 /*
  * Asking the legacy default stream is harmless by the driver's own documentation: while a blocking
- * stream of the context captures, it answers 906 and leaves the capture valid. A capture on a
- * non-blocking stream does not show here, and nothing that would show it is safe to call (the
- * calls a global capture forbids also invalidate it), so false means "not known to be".
+ * stream of the context captures, it answers 906 and leaves the capture valid. So is asking the
+ * thread's own default stream. A capture on a non-blocking stream shows in neither, and nothing
+ * that would show it is safe to call (the calls a global capture forbids also invalidate it), so
+ * false means "not known to be": what is then loaded is loaded in relaxed mode.
  */
 bool ftj_cuda_is_capturing(struct ftj_backend *backend)
 {
     const struct ftj_driver *driver = &ftj_cuda_of(backend)->driver;
+    struct CUstream_st *const streams[] = {NULL, FTJ_CU_STREAM_PER_THREAD};
+    bool is_capturing = false;
     bool pushed = false;
     if (ftj_cuda_enter(backend, &pushed))
         return false;
-    int capture = 0;
-    const int result = driver->cuStreamIsCapturing(NULL, &capture);
+    for (size_t i = 0; i < sizeof(streams) / sizeof(*streams) && !is_capturing; i++) {
+        int capture = 0;
+        const int result = driver->cuStreamIsCapturing(streams[i], &capture);
+        is_capturing =
+            result == FTJ_CU_ERROR_STREAM_CAPTURE_IMPLICIT || (result == 0 && capture != 0);
+    }
     ftj_cuda_leave(backend, pushed);
-    return result == FTJ_CU_ERROR_STREAM_CAPTURE_IMPLICIT || (result == 0 && capture != 0);
+    return is_capturing;
 }

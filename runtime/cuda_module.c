@@ -53,10 +53,29 @@ static int name_length(const char *id)
     return (int)(id[name] ? name + 1 + strcspn(id + name + 1, " ") : name);
 }
 
+/* A capture in global mode, on any thread, would be broken by the calls that load and unload code,
+ * were they not made in relaxed mode. Answers the mode to go back to. */
+static int relax_capture(const struct ftj_driver *driver)
+{
+    int mode = FTJ_CU_CAPTURE_MODE_RELAXED;
+    if (!driver->cuThreadExchangeStreamCaptureMode ||
+        driver->cuThreadExchangeStreamCaptureMode(&mode))
+        return FTJ_CU_CAPTURE_MODE_RELAXED;
+    return mode;
+}
+
+static void restore_capture(const struct ftj_driver *driver, int mode)
+{
+    if (mode != FTJ_CU_CAPTURE_MODE_RELAXED)
+        driver->cuThreadExchangeStreamCaptureMode(&mode);
+}
+
 static ftj_status fail_load(const struct ftj_backend *backend, const struct ftj_bytes *code,
                             int result, const char *call)
 {
     const struct ftj_cuda *cuda = ftj_cuda_of(backend);
+    if (result >= FTJ_CU_ERROR_STREAM_CAPTURE_FIRST && result <= FTJ_CU_ERROR_STREAM_CAPTURE_LAST)
+        return ftj_driver_fail(&cuda->driver, backend->log, FTJ_E_CAPTURE, result, call);
     if (!is_refusal(result))
         return ftj_driver_fail(&cuda->driver, backend->log, FTJ_E_DRIVER, result, call);
 
@@ -129,6 +148,7 @@ ftj_status ftj_cuda_module_load(struct ftj_backend *backend, const struct ftj_by
 
     struct ftj_module loaded = {0};
     struct CUmod_st *library = NULL;
+    const int mode = relax_capture(driver);
     const int result = driver->cuModuleLoadData(&library, code->data);
     if (result) {
         status = fail_load(backend, code, result, "cuModuleLoadData");
@@ -142,6 +162,7 @@ ftj_status ftj_cuda_module_load(struct ftj_backend *backend, const struct ftj_by
         *module = loaded;
 
 cleanup:
+    restore_capture(driver, mode);
     ftj_cuda_leave(backend, pushed);
     return status;
 }
@@ -150,8 +171,11 @@ void ftj_cuda_module_unload(struct ftj_backend *backend, struct ftj_module *modu
 {
     bool pushed = false;
     if (module->library && ftj_cuda_enter(backend, &pushed) == FTJ_OK) {
+        const struct ftj_driver *driver = &ftj_cuda_of(backend)->driver;
+        const int mode = relax_capture(driver);
         /* Refused only by a context that a kernel broke; the code goes with the context then. */
-        ftj_cuda_of(backend)->driver.cuModuleUnload(module->library);
+        driver->cuModuleUnload(module->library);
+        restore_capture(driver, mode);
         ftj_cuda_leave(backend, pushed);
     }
     *module = (struct ftj_module){0};

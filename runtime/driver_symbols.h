@@ -63,6 +63,7 @@ struct CUstream_st;
 #define FTJ_DRIVER_OPTIONAL_MAP(X)                                                                 \
     X(cuStreamGetCtx, (struct CUstream_st *stream, struct CUctx_st **context)) /* 9.2 */           \
     X(cuFuncLoad, (struct CUfunc_st *function))                                /* 12.4 */          \
+    X(cuThreadExchangeStreamCaptureMode, (int *mode))                          /* 10.1 */          \
     X(cuLaunchKernelEx,                                                        /* 11.8 */          \
       (const struct ftj_cu_launch_config *config, struct CUfunc_st *function, void **arguments,    \
        void **extra))
@@ -81,7 +82,11 @@ enum {
     FTJ_CU_ERROR_INVALID_SOURCE = 300,
     FTJ_CU_ERROR_INVALID_HANDLE = 400,
     FTJ_CU_ERROR_NOT_FOUND = 500,
+    FTJ_CU_ERROR_STREAM_CAPTURE_FIRST = 900, /* unsupported, ... */
     FTJ_CU_ERROR_STREAM_CAPTURE_IMPLICIT = 906,
+    FTJ_CU_ERROR_STREAM_CAPTURE_LAST = 908, /* ..., wrong thread */
+
+    FTJ_CU_CAPTURE_MODE_RELAXED = 2,
 
     FTJ_CU_DEVICE_NUM_SMS = 16,
     FTJ_CU_DEVICE_L2_BYTES = 38,
@@ -105,6 +110,9 @@ enum {
 #define FTJ_CU_LAUNCH_END         ((void *)0)
 #define FTJ_CU_LAUNCH_BUFFER      ((void *)1)
 #define FTJ_CU_LAUNCH_BUFFER_SIZE ((void *)2)
+
+/* The calling thread's own default stream, where a program asks for one per thread. */
+#define FTJ_CU_STREAM_PER_THREAD ((struct CUstream_st *)2)
 
 /* cuLaunchKernelEx: the driver's CUlaunchConfig and CUlaunchAttribute. */
 #define FTJ_CU_LAUNCH_PROGRAMMATIC_ORDER 6 /* value: start before the previous kernel has ended */

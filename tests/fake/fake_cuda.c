@@ -232,6 +232,8 @@ static int judge_image(const void *image)
 int cuModuleLoadData(struct CUmod_st **module, const void *image)
 {
     int result = fake_begin_in_context("cuModuleLoadData");
+    if (!result && fake_cuda_capture_mode() != FTJ_CU_CAPTURE_MODE_RELAXED)
+        result = FTJ_CU_ERROR_STREAM_CAPTURE_FIRST;
     if (!result)
         result = judge_image(image);
     if (result)
@@ -253,7 +255,9 @@ int cuModuleLoadData(struct CUmod_st **module, const void *image)
 
 int cuModuleUnload(struct CUmod_st *module)
 {
-    const int result = fake_begin_in_context("cuModuleUnload");
+    int result = fake_begin_in_context("cuModuleUnload");
+    if (!result && fake_cuda_capture_mode() != FTJ_CU_CAPTURE_MODE_RELAXED)
+        result = FTJ_CU_ERROR_STREAM_CAPTURE_FIRST;
     free(module->function);
     free(module);
     num_modules--;

@@ -9,7 +9,9 @@
  *   FAKE_CUDA_FAIL=symbol[:result][,...]   calls that fail, with 999 when no result is given
  *   FAKE_CUDA_REFUSE=ptx         images that are no machine code get 222
  *   FAKE_CUDA_POINTER_DEVICE=1   allocated memory claims to be this device's
- *   FAKE_CUDA_CAPTURING=1        a blocking stream is being captured
+ *   FAKE_CUDA_CAPTURING=1        a blocking stream is being captured; 2: the thread's own is
+ *
+ * Code is loaded and unloaded in relaxed capture mode only: else the answer is 900.
  *
  * Device memory is malloc; kernels are recorded, never run. Calls that need a current context
  * answer 201 without one, and a launch on a stream of another context 400, as the driver does.
@@ -51,5 +53,7 @@ void fake_cuda_set_memory(const void *pointer, const struct fake_memory *memory)
 int fake_cuda_num_retained(void);
 /* Modules loaded and not unloaded. */
 int fake_cuda_num_modules(void);
+/* Of the calling thread: 0 is global, 2 relaxed. */
+int fake_cuda_capture_mode(void);
 
 #endif

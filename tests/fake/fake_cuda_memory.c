@@ -135,9 +135,29 @@ int cuStreamIsCapturing(struct CUstream_st *stream, int *status)
 {
     const int result = fake_begin_in_context("cuStreamIsCapturing");
     *status = 0;
-    if (result || stream || !fake_number("FAKE_CUDA_CAPTURING", 0))
+    const int capturing = fake_number("FAKE_CUDA_CAPTURING", 0);
+    if (result)
         return result;
-    return FTJ_CU_ERROR_STREAM_CAPTURE_IMPLICIT;
+    *status = stream == FTJ_CU_STREAM_PER_THREAD && capturing == 2;
+    return !stream && capturing == 1 ? FTJ_CU_ERROR_STREAM_CAPTURE_IMPLICIT : 0;
+}
+
+static _Thread_local int capture_mode; /* global, as every thread begins */
+
+int cuThreadExchangeStreamCaptureMode(int *mode)
+{
+    const int before = capture_mode;
+    const int result = fake_begin("cuThreadExchangeStreamCaptureMode");
+    if (result)
+        return result;
+    capture_mode = *mode;
+    *mode = before;
+    return 0;
+}
+
+int fake_cuda_capture_mode(void)
+{
+    return capture_mode;
 }
 
 int cuStreamGetCtx(struct CUstream_st *stream, struct CUctx_st **context)

@@ -279,7 +279,8 @@ int main(int argc, char **argv)
         failed = run_round(&race);
 
     const double bar = 1.3 * race.warm.cpu_s + race.one.cpu_s;
-    if (race.has_locks && num_processes >= FULL_RUN && race.cold.cpu_s > bar)
+    const bool is_fake = strstr(argv[2], "fake") != NULL;
+    if (race.has_locks && !is_fake && num_processes >= FULL_RUN && race.cold.cpu_s > bar)
         failed = fail("the cold herd costs more than 1.3 warm herds and one compile", "");
     printf("%d processes, %d rounds, %d kernels: %llu compiles, %llu waits; CPU cold %.2f s, warm "
            "%.2f s, one alone %.2f s: %s\n",
