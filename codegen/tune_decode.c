@@ -13,6 +13,7 @@
 #define NARROW_REGISTERS 72u  /* O, Q and scores of a kernel that is to run sixteen warps */
 #define MAX_N_TILES      4u   /* past it the scores take too many registers */
 #define WIDE_HEAD        256u /* above it, Q is kept in shared memory */
+#define MBARRIER_BYTES   8u   /* a stage filled by bulk copies has one */
 #define BULK_ALIGNMENT   16u
 #define MAX_STAGES       8u
 #define SMEM_RESERVED    1024u /* what the system keeps of an SM's memory for each block */
@@ -59,12 +60,14 @@ static uint32_t fixed_bytes(const struct ftj_problem *problem, const struct ftj_
 /* Fill a block's memory with as many stages as there is use for; false when not even `least` fit.
  */
 static bool fill_stages(const struct ftj_problem *problem, const struct ftj_device *device,
-                        uint32_t stage_bytes, uint32_t least, struct ftj_config *config)
+                        uint32_t stage_bytes, bool is_bulk, uint32_t least,
+                        struct ftj_config *config)
 {
     const uint32_t share = device->smem_per_sm_bytes / config->min_blocks - SMEM_RESERVED;
     const uint32_t budget = share < device->smem_bytes ? share : device->smem_bytes;
     const uint32_t fixed = fixed_bytes(problem, config);
-    const uint32_t ring_row = config->num_warps / config->warps_per_tile * stage_bytes;
+    const uint32_t barrier = is_bulk ? MBARRIER_BYTES : 0;
+    const uint32_t ring_row = config->num_warps / config->warps_per_tile * (stage_bytes + barrier);
     if (budget < fixed + least * ring_row)
         return false;
     config->num_stages = (budget - fixed) / ring_row;
@@ -113,7 +116,7 @@ bool ftj_tune_decode(const struct ftj_problem *problem, const struct ftj_device 
         config->num_warps = shapes[i].warps;
         config->warps_per_tile = shapes[i].warps_per_tile;
         config->tile_tokens = shapes[i].tile_tokens;
-        if (fill_stages(problem, device, config->tile_tokens * token_bytes(problem),
+        if (fill_stages(problem, device, config->tile_tokens * token_bytes(problem), false,
                         shapes[i].least_stages, config))
             return true;
     }
@@ -209,11 +212,8 @@ bool ftj_tune_decode_bulk(const struct ftj_problem *problem, const struct ftj_de
         config->warps_per_tile = shapes[i].warps_per_tile;
         config->tile_tokens = shapes[i].tile_tokens;
         if (stage_bytes &&
-            fill_stages(problem, device, stage_bytes, shapes[i].least_stages, config)) {
-            config->smem_bytes +=
-                config->num_warps / config->warps_per_tile * config->num_stages * 8;
+            fill_stages(problem, device, stage_bytes, true, shapes[i].least_stages, config))
             return true;
-        }
     }
     return false;
 }

@@ -224,10 +224,10 @@ void attention_case_fill_random(struct attention_case *c, struct check_random *r
 /*
  * One kv head of one request: exact results, and how far a fair kernel may be from them.
  *
- * A row of O may be off by twice the naive reference's largest error in these heads, plus one
- * rounding to 16 bits (half a last place of 1, relative) of the row's largest exact value, plus
- * 1e-6: a kernel may round p times V's row scale, which the naive reference of few keys, whose p
- * are 1 or nearly so, does not always show.
+ * A row of O may be off by twice the naive reference's largest error in these heads, plus its
+ * roundings to 16 bits (half a last place of 1 each, relative) of the row's largest exact value,
+ * plus 1e-6. The roundings are O's and, where V has row scales, that of p times V's row scale (spec
+ * D.3): the naive reference of few keys, whose p are 1 or nearly so, does not show the latter.
  */
 static void solve_head(struct attention_case *c, uint32_t request, uint32_t kv_head, double *k,
                        double *v)
@@ -237,6 +237,7 @@ static void solve_head(struct attention_case *c, uint32_t request, uint32_t kv_h
     double q[REF_MAX_HEAD_DIM];
     double naive_o[REF_MAX_HEAD_DIM];
     const double roundoff = shape->dtype == FTJ_DTYPE_FP16 ? 0x1p-11 : 0x1p-8;
+    const double roundings = shape->v_format == FTJ_KV_16BIT ? 1 : 2;
     double error_o = 0, error_lse = 0;
 
     for (uint32_t j = attention_case_first(c, request); j < shape->lengths[request]; j++) {
@@ -271,7 +272,7 @@ static void solve_head(struct attention_case *c, uint32_t request, uint32_t kv_h
             error_o = fmax(error_o, fabs(naive_o[d] - exact_o[d]));
             largest = fmax(largest, fabs(exact_o[d]));
         }
-        c->bound_o[index] = roundoff * largest + 1e-6;
+        c->bound_o[index] = roundings * roundoff * largest + 1e-6;
         if (isfinite(naive_lse))
             error_lse = fmax(error_lse, fabs(naive_lse - c->exact_lse[index]));
     }

@@ -171,4 +171,5 @@ const struct check_test check_decode_test = {
     .run = run,
     .describe = describe,
     .has_fp8 = has_fp8,
+    .rows_on_every_tier = NUM_COVERING,
 };

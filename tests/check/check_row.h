@@ -45,6 +45,9 @@ struct check_test {
     /* True for rows whose formats hold E4M3 numbers: the quick ones of them run on secondary tiers
      * too. NULL: none does. */
     bool (*has_fp8)(uint64_t index);
+    /* Rows before it run on every tier, the others on the device's first choice only: a kernel more
+     * is a compile more. 0: all rows do. */
+    uint64_t rows_on_every_tier;
 };
 
 /* Mark the row failed; the first sentence stays. */

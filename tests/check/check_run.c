@@ -124,11 +124,13 @@ static void report_row(struct run *run, const struct check_row *row, double seco
 }
 
 static bool tier_wanted(const struct run *run, const struct check_test *test,
-                        const struct check_tier *tier, uint64_t index)
+                        const struct check_tier *tier, bool is_first, uint64_t index)
 {
     const char *glob = run->options.variant;
-    if (glob && fnmatch(glob, tier->name, 0) != 0)
-        return false;
+    if (glob)
+        return fnmatch(glob, tier->name, 0) == 0;
+    if (test->rows_on_every_tier && index >= test->rows_on_every_tier && !is_first)
+        return run->options.has_row;
     if (!tier->is_secondary)
         return true;
     return test->has_fp8 && test->has_fp8(index) &&
@@ -140,7 +142,7 @@ static void run_row(struct run *run, const struct check_test *test, uint64_t ind
 {
     void *prepared = NULL;
     for (size_t i = 0; i < num_tiers; i++) {
-        if (!tier_wanted(run, test, &tiers[i], index))
+        if (!tier_wanted(run, test, &tiers[i], i == 0, index))
             continue;
         struct check_row row = {.options = &run->options,
                                 .tier = &tiers[i],
