@@ -142,7 +142,7 @@ static bool parse_number(const char **at, uint64_t max, uint64_t *number)
     const char *start = *at;
     for (; **at >= '0' && **at <= '9'; (*at)++) {
         const uint64_t digit = (uint64_t)(**at - '0');
-        if (sum > (max - digit) / 10)
+        if (digit > max || sum > (max - digit) / 10)
             return false;
         sum = 10 * sum + digit;
     }
