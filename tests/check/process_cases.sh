@@ -90,8 +90,10 @@ damaged() {
 damaged "0 bytes" ': >"$entry"'
 damaged "1 byte" 'printf F >"$entry"'
 damaged "half" 'head -c $((size / 2)) "$entry" >"$work/half" && cat "$work/half" >"$entry"'
-damaged "one byte changed" \
-    'printf "\377" | dd of="$entry" bs=1 seek=$((size / 2)) conv=notrunc 2>/dev/null'
+damaged "one byte changed" '
+    byte=$(od -An -tu1 -j $((size / 2)) -N 1 "$entry")
+    printf "\\$(printf %o $((byte ^ 255)))" |
+        dd of="$entry" bs=1 seek=$((size / 2)) conv=notrunc 2>/dev/null'
 damaged directory 'rm "$entry" && mkdir "$entry"'
 leftovers=$(find "$work"/cache/v1/tmp -type f | wc -l)
 [ "$leftovers" = 0 ] || complain "$leftovers temporary files were left"
