@@ -13,6 +13,7 @@
 #define NARROW_REGISTERS 72u  /* O, Q and scores of a kernel that is to run sixteen warps */
 #define MAX_N_TILES      4u   /* past it the scores take too many registers */
 #define WIDE_HEAD        256u /* above it, Q is kept in shared memory */
+#define CUT_BYTES        24u /* block/segments.cuh */
 #define MBARRIER_BYTES   8u   /* a stage filled by bulk copies has one */
 #define BULK_ALIGNMENT   16u
 #define MAX_STAGES       8u
@@ -54,7 +55,7 @@ static uint32_t fixed_bytes(const struct ftj_problem *problem, const struct ftj_
     const uint32_t query = problem->head_dim > WIDE_HEAD
                                ? config->n_tiles * (problem->head_dim / 16) * 2 * WARP_SIZE * 4
                                : 0;
-    return slots * slot + query;
+    return slots * slot + query + CUT_BYTES;
 }
 
 /* Fill a block's memory with as many stages as there is use for; false when not even `least` fit.
@@ -190,9 +191,10 @@ static uint32_t bulk_stage_bytes(const struct ftj_problem *problem, uint32_t til
 bool ftj_tune_decode_bulk(const struct ftj_problem *problem, const struct ftj_device *device,
                           struct ftj_config *config)
 {
-    static const struct shape shapes[] = {
-        {2, 8, 2, 64, 2}, {3, 4, 2, 64, 2}, {1, 12, 4, 64, 2}, {2, 4, 2, 64, 2}, {2, 4, 4, 64, 2},
-        {1, 8, 4, 64, 2}, {2, 4, 1, 32, 2}, {2, 4, 1, 16, 2},  {1, 8, 1, 16, 2}, {1, 4, 1, 16, 2}};
+    static const struct shape shapes[] = {{2, 8, 2, 64, 2},  {3, 4, 2, 64, 2}, {2, 4, 2, 64, 3},
+                                          {1, 12, 4, 64, 2}, {2, 4, 2, 64, 2}, {2, 4, 4, 64, 2},
+                                          {1, 8, 4, 64, 2},  {2, 4, 1, 32, 2}, {2, 4, 1, 16, 2},
+                                          {1, 8, 1, 16, 2},  {1, 4, 1, 16, 2}};
     const ftj_kv_layout *kv = &problem->kv;
     const ftj_kv_array *arrays[] = {&kv->k.codes, &kv->k.row_scales, &kv->k.block_scales,
                                     &kv->v.codes, &kv->v.row_scales, &kv->v.block_scales};

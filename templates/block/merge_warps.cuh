@@ -54,8 +54,8 @@ struct OutputRows {
     }
 
     // All threads write what merge() left.
-    template <class Work, class Run>
-    static __device__ __forceinline__ void write(const ftj_decode_params& p, const Work& work,
+    template <class Run>
+    static __device__ __forceinline__ void write(const ftj_decode_params& p, const Cut& cut,
                                                  const Run& run, uint32_t begin, uint32_t end,
                                                  const unsigned char* shared) {
         const auto* rows = reinterpret_cast<const float*>(shared);
@@ -63,7 +63,7 @@ struct OutputRows {
         const bool whole = holds_start && end - begin == run.tiles;
         const uint32_t slot = 2 * ptx::block_index() + (begin != 0);
         if (holds_start && ptx::thread_index() == 0)
-            describe(p, work, run, begin, slot);
+            describe(p, cut, run, begin, slot);
         if (whole)
             write_outputs(p, run, rows);
         else
@@ -170,15 +170,15 @@ private:
     }
 
     // The block with a segment's first tile says where its partial results are.
-    template <class Work, class Run>
-    static __device__ __forceinline__ void describe(const ftj_decode_params& p, const Work& work,
+    template <class Run>
+    static __device__ __forceinline__ void describe(const ftj_decode_params& p, const Cut& cut,
                                                     const Run& run, uint32_t begin, uint32_t slot) {
-        const uint64_t last = work.begin + begin + run.tiles - 1;
+        const uint64_t last = cut.begin + begin + run.tiles - 1;
         auto* segment = pointer<uint32_t>(p.segments) +
                         2 * ((uint64_t(run.request) * p.num_kv_heads + run.head) * p.head_blocks +
                              run.head_block);
         segment[0] = slot;
-        segment[1] = work.owner(last) - ptx::block_index() + 1;
+        segment[1] = cut.owner(last) - ptx::block_index() + 1;
     }
 
     template <class Run>

@@ -70,28 +70,37 @@ struct Segment {
     }
 };
 
-// The share of one block, and what is needed to find the others'.
-template <uint32_t tile_tokens>
-struct WorkRange {
-    Segment<tile_tokens> first;
+// How all tiles were cut: what is needed to find the block that owns one. Kept in shared memory, for
+// it is wanted once a segment.
+struct Cut {
     uint64_t total;   // tiles of the whole call
     uint64_t begin;   // this block's first, counted over all segments
-    uint32_t count;   // this block's tiles; 0: nothing to do
     uint32_t blocks;  // that have work
 
-    // The block that owns a tile, by the same cut as begin and count.
+    __device__ __forceinline__ uint64_t begin_of(uint64_t block) const {
+        return total * block / blocks;
+    }
+    // The block that owns a tile, by the same cut.
     __device__ __forceinline__ uint32_t owner(uint64_t tile) const {
         return static_cast<uint32_t>(((tile + 1) * blocks - 1) / total);
     }
 };
 
-// Every thread of the block gets the block's range. `sums` is scratch for num_threads values. With
-// few requests a thread has at most one; with very many it adds up a run of them, and the thread
+// The share of one block.
+template <uint32_t tile_tokens>
+struct WorkRange {
+    Segment<tile_tokens> first;
+    uint32_t count;  // tiles; 0: nothing to do
+    const Cut* cut;  // shared
+};
+
+// Every thread of the block gets the block's range. `sums` is scratch for num_threads values and four
+// words. With few requests a thread has at most one; with very many it adds up a run of them, and the thread
 // whose run holds the block's first tile walks that run once more.
 template <uint32_t tile_tokens, uint32_t num_threads>
 static __device__ WorkRange<tile_tokens> deal_work(const ftj_requests_params& requests,
                                                    uint32_t num_heads, uint32_t head_blocks,
-                                                   uint32_t min_tiles, uint64_t* sums) {
+                                                   uint32_t min_tiles, uint64_t* sums, Cut* cut) {
     const uint32_t num_units = num_heads * head_blocks;
     const uint32_t thread = ptx::thread_index();
     const uint32_t run = (requests.batch + num_threads - 1) / num_threads;
@@ -104,32 +113,35 @@ static __device__ WorkRange<tile_tokens> deal_work(const ftj_requests_params& re
     sums[thread] = sum * num_units;
     ptx::sync_block();
 
-    WorkRange<tile_tokens> range = {};
+    Cut all = {};
     uint64_t before_run = 0;
     const uint32_t num_runs = (requests.batch + run - 1) / run;
     for (uint32_t t = 0; t < num_runs; t++) {
         if (t == thread)
-            before_run = range.total;
-        range.total += sums[t];
+            before_run = all.total;
+        all.total += sums[t];
     }
-    const uint64_t wanted = (range.total + min_tiles - 1) / min_tiles;
-    range.blocks = static_cast<uint32_t>(min_of(wanted, uint64_t(ptx::num_blocks())));
-    if (ptx::block_index() >= range.blocks)
+    WorkRange<tile_tokens> range = {};
+    const uint64_t wanted = (all.total + min_tiles - 1) / min_tiles;
+    all.blocks = static_cast<uint32_t>(min_of(wanted, uint64_t(ptx::num_blocks())));
+    if (ptx::block_index() >= all.blocks)
         return range;
-    range.begin = range.total * ptx::block_index() / range.blocks;
-    const uint64_t end = range.total * (ptx::block_index() + 1) / range.blocks;
-    range.count = static_cast<uint32_t>(end - range.begin);
+    all.begin = all.begin_of(ptx::block_index());
+    range.count = static_cast<uint32_t>(all.begin_of(ptx::block_index() + 1ull) - all.begin);
+    range.cut = cut;
+    if (thread == 0)
+        *cut = all;
 
     // What the thread with the block's first tile found: request, tiles of it before ours, its keys.
     auto* found = reinterpret_cast<uint32_t*>(sums + num_threads);
-    if (range.begin >= before_run && range.begin < before_run + sums[thread]) {
+    if (all.begin >= before_run && all.begin < before_run + sums[thread]) {
         uint64_t before = before_run;
         for (uint32_t r = run_begin; r < run_end; r++) {
             const Visible keys = visible_keys(requests, r);
             const uint64_t tiles = uint64_t(keys.num_tiles<tile_tokens>()) * num_units;
-            if (range.begin < before + tiles) {
+            if (all.begin < before + tiles) {
                 found[0] = r;
-                found[1] = static_cast<uint32_t>(range.begin - before);
+                found[1] = static_cast<uint32_t>(all.begin - before);
                 found[2] = keys.begin;
                 found[3] = keys.end;
                 break;

@@ -75,28 +75,25 @@ struct Stage {
                                                  uint32_t request, Visible keys, uint32_t token) {
         const auto* row = pointer<const int32_t>(requests.table) + request * requests.table_stride;
         if constexpr (num_pages == 1)
-            return {static_cast<uint32_t>(row[token / page_size]), token % page_size};
+            return {static_cast<uint32_t>(row[token / page_size]), records ? 0 : token % page_size};
         const uint32_t mine = token + ptx::thread_index() % warp_size % num_pages * page_size;
         if (mine >= keys.end || mine + page_size <= keys.begin)
             return {0, 0};
         return {static_cast<uint32_t>(row[mine / page_size]), 0};
     }
 
-    // The stages, filled and read in turn. All lanes of all its warps call everything; the first warp
-    // fills.
+    // The stages, filled and read in turn. All lanes of all its warps wait; those of the first fill.
     struct Ring {
         uint32_t base;      // shared address of stage 0
         uint32_t barriers;  // shared address of stage 0's
         uint32_t filled;    // stage to be filled next
         uint32_t read;      // stage to be read next
         uint32_t parity;    // of the phase that ends when it has arrived
-        uint64_t policy;
 
         __device__ __forceinline__ void init(uint32_t stages, uint32_t of_barriers) {
             base = stages;
             barriers = of_barriers;
             filled = read = parity = 0;
-            policy = ptx::createpolicy_evict_first();
             if (ptx::thread_index() % (warps * warp_size) == 0) {
                 for (int stage = 0; stage < num_stages; stage++)
                     ptx::mbarrier_init(barriers + 8 * stage, 1);
@@ -105,16 +102,20 @@ struct Stage {
             sync();
         }
 
+        static __device__ __forceinline__ bool fills() {
+            return warps == 1 || ptx::thread_index() / warp_size % warps == 0;
+        }
+
         __device__ __forceinline__ void fill(const ftj_cache_params& cache, uint32_t head,
                                              Visible keys, uint32_t token, Place place) {
             const uint32_t stage = base + filled * bytes;
             const uint32_t barrier = barriers + 8 * filled;
-            if (warps == 1 || ptx::thread_index() / warp_size % warps == 0) {
-                if constexpr (records)
-                    copy_records(cache, stage, barrier, head, keys, token, place);
-                else
-                    copy_spans(cache, stage, barrier, head, place);
-            }
+            if constexpr (!records)
+                copy_spans(cache, stage, barrier, head, place);
+            else if constexpr (num_pages == 1)
+                copy_record(cache, stage, barrier, head, place);
+            else
+                copy_records(cache, stage, barrier, head, keys, token, place);
             skip();
         }
         __device__ __forceinline__ void skip() {
@@ -142,6 +143,18 @@ struct Stage {
                 ptx::sync_group(1 + ptx::thread_index() / (warps * warp_size), warps * warp_size);
         }
 
+        __device__ __forceinline__ void copy_record(const ftj_cache_params& cache, uint32_t stage,
+                                                    uint32_t barrier, uint32_t head,
+                                                    Place place) const {
+            if (ptx::thread_index() % warp_size != 0)
+                return;
+            const PageCorner<Config> corner(cache, head, place.page);
+            ptx::mbarrier_arrive_expect_tx(barrier, Config::record_bytes);
+            ptx::cp_async_bulk(stage, pointer<const void>(corner.of(cache.k.codes)),
+                               Config::record_bytes, barrier,
+                               ptx::createpolicy_evict_first());
+        }
+
         // One copy for each page of the tile that shows a key; lane i has page i.
         __device__ __forceinline__ void copy_records(const ftj_cache_params& cache, uint32_t stage,
                                                      uint32_t barrier, uint32_t head, Visible keys,
@@ -152,13 +165,13 @@ struct Stage {
                                         (keys.end - token + page_size - 1) / page_size);
             if (lane == 0)
                 ptx::mbarrier_arrive_expect_tx(barrier, (end - first) * Config::record_bytes);
-            if constexpr (num_pages > 1)
-                ptx::sync_warp();
+            ptx::sync_warp();
             if (lane >= first && lane < end) {
                 const PageCorner<Config> corner(cache, head, place.page);
                 ptx::cp_async_bulk(stage + lane * Config::record_bytes,
                                    pointer<const void>(corner.of(cache.k.codes)),
-                                   Config::record_bytes, barrier, policy);
+                                   Config::record_bytes, barrier,
+                               ptx::createpolicy_evict_first());
             }
         }
 
@@ -187,7 +200,8 @@ struct Stage {
                                                   uint32_t barrier) const {
             if constexpr (row_bytes > 0)
                 ptx::cp_async_bulk(shared, pointer<const void>(corner + offset * uint32_t(row_bytes)),
-                                   tokens * row_bytes, barrier, policy);
+                                   tokens * row_bytes, barrier,
+                                   ptx::createpolicy_evict_first());
         }
     };
 

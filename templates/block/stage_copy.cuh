@@ -78,6 +78,8 @@ struct Stage {
             filled = read = 0;
         }
 
+        static __device__ __forceinline__ bool fills() { return true; }
+
         __device__ __forceinline__ void fill(const ftj_cache_params& cache, uint32_t head,
                                              Visible keys, uint32_t token, Place place) {
             fetch(cache, base + filled * bytes, head, keys, token, place);

@@ -43,7 +43,8 @@ struct AttnDecode {
         static constexpr int query = ring + num_groups * num_stages * Tile::bytes;
         static constexpr int rows = query + Query<Config>::shared_bytes;
         static constexpr int barriers = rows + Rows::shared_bytes;
-        static constexpr int bytes = barriers + num_groups * Tile::barrier_bytes;
+        static constexpr int cut = barriers + num_groups * Tile::barrier_bytes;
+        static constexpr int bytes = cut + int(sizeof(Cut));
     };
     static_assert(Smem::bytes == Config::smem_bytes, "tune_decode.c and Smem must agree");
     static_assert(Config::num_threads == num_warps * int(warp_size), "every warp takes tiles");
@@ -63,7 +64,7 @@ struct AttnDecode {
         unsigned char* smem = ptx::dynamic_shared();
         const Work work = deal_work<tile_tokens, Config::num_threads>(
             p.requests, p.num_kv_heads, p.head_blocks, num_groups,
-            reinterpret_cast<uint64_t*>(smem + Smem::rows));
+            reinterpret_cast<uint64_t*>(smem + Smem::rows), reinterpret_cast<Cut*>(smem + Smem::cut));
         if (!work.count)
             return;
 
@@ -92,7 +93,7 @@ struct AttnDecode {
                                segment.token(segment.tile + index - begin));
             }
             Rows::merge(state.out, state.max, state.sum, state.v_factor(), smem + Smem::rows);
-            Rows::write(p, work, segment, begin, end, smem + Smem::rows);
+            Rows::write(p, *work.cut, segment, begin, end, smem + Smem::rows);
             begin = end;
             if (begin < work.count)
                 segment.next(p.requests, p.num_kv_heads, p.head_blocks);
@@ -130,6 +131,8 @@ private:
 
     static __device__ __forceinline__ void fetch_next(const ftj_decode_params& p, const Work& work,
                                                       Cursor& cursor, typename Tile::Ring& ring) {
+        if (!ring.fills())
+            return;
         if (cursor.index >= work.count) {
             ring.skip();
             return;
