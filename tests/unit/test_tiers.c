@@ -380,34 +380,3 @@ Test(tiers, foreign_owners_are_believed_only_when_they_are_named)
     expect_from(&f, &f.other_key, "bundle");
     finish(&f);
 }
-
-Test(tiers, options_that_cannot_be_are_refused)
-{
-    struct fixture f;
-    init(&f);
-    const struct {
-        struct ftj_store_options options;
-        const char *variable, *value, *named;
-    } rows[] = {
-        {{.match = "most"}, NULL, NULL, "compiler_match \"most\""},
-        {{0}, "FTJIT_COMPILER_MATCH", "all", "FTJIT_COMPILER_MATCH \"all\""},
-        {{0}, "FTJIT_CACHE_MAX_BYTES", "1T", "FTJIT_CACHE_MAX_BYTES \"1T\""},
-        {{0}, "FTJIT_CACHE_MAX_BYTES", "0", "FTJIT_CACHE_MAX_BYTES \"0\""},
-        {{0}, "FTJIT_CACHE_MAX_BYTES", "-1", "FTJIT_CACHE_MAX_BYTES \"-1\""},
-        {{0}, "FTJIT_CACHE_MAX_BYTES", "99999999999G", "FTJIT_CACHE_MAX_BYTES"},
-        {{.owners = "root"}, NULL, NULL, "cache_owners \"root\""},
-        {{0}, "FTJIT_BUNDLE_SHA256", "abc", "FTJIT_BUNDLE_SHA256 \"abc\""},
-    };
-    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
-        if (rows[i].variable)
-            setenv(rows[i].variable, rows[i].value, 1);
-        cr_assert_eq(ftj_store_create(f.root, false, &f.log, &f.store), FTJ_OK);
-        cr_expect_eq(ftj_store_configure(f.store, &rows[i].options), FTJ_E_INVALID, "row %zu", i);
-        cr_expect_not_null(strstr(ftj_last_error(), rows[i].named), "%s", ftj_last_error());
-        ftj_store_destroy(f.store);
-        f.store = NULL;
-        if (rows[i].variable)
-            unsetenv(rows[i].variable);
-    }
-    finish(&f);
-}
