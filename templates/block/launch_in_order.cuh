@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Kernels that follow each other in a stream, one after the other. The interface is that of launch_overlapped.cuh.
+// Kernels that follow each other in a stream, one after the other. The interface is that of
+// launch_overlapped.cuh.
 #pragma once
 
 namespace ftj {

@@ -139,12 +139,16 @@ FTJ_DEVICE uint32_t prmt(uint32_t a, uint32_t b, uint32_t selector) {
 // mov.b32 of one half twice: products of halves read it in place.
 FTJ_DEVICE uint32_t low_twice(uint32_t v) {
     uint32_t r;
-    asm("{\n.reg .b16 low, high;\nmov.b32 {low, high}, %1;\nmov.b32 %0, {low, low};\n}" : "=r"(r) : "r"(v));
+    asm("{\n.reg .b16 low, high;\nmov.b32 {low, high}, %1;\nmov.b32 %0, {low, low};\n}"
+        : "=r"(r)
+        : "r"(v));
     return r;
 }
 FTJ_DEVICE uint32_t high_twice(uint32_t v) {
     uint32_t r;
-    asm("{\n.reg .b16 low, high;\nmov.b32 {low, high}, %1;\nmov.b32 %0, {high, high};\n}" : "=r"(r) : "r"(v));
+    asm("{\n.reg .b16 low, high;\nmov.b32 {low, high}, %1;\nmov.b32 %0, {high, high};\n}"
+        : "=r"(r)
+        : "r"(v));
     return r;
 }
 
