@@ -16,7 +16,7 @@ mkdir -p "$work"
 flags="-std=c11 -g -O1 -I. -Iinclude -D_POSIX_C_SOURCE=200809L -D_DEFAULT_SOURCE"
 sources="base/*.c cache/*.c codegen/kv_layout.c codegen/problem.c codegen/problem_text.c
     codegen/variant.c codegen/variant_table.c codegen/source.c codegen/type_name.c
-    codegen/tune_*.c tests/ref/ref_npy.c"
+    codegen/tune_*.c tests/ref/ref_npy.c tests/ref/ref_codec.c"
 for name in "$@"; do
     mkdir -p "$work/$name.seeds" "$work/$name.kept"
     # shellcheck disable=SC2086
