@@ -2,7 +2,11 @@
 #include "codegen/compile.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+#define DEFAULT_TIMEOUT_S 60u
+#define MAX_TIMEOUT_S     86400u
 
 void ftj_binary_finish(struct ftj_binary *binary)
 {
@@ -20,6 +24,22 @@ void ftj_binary_complaint(const struct ftj_binary *binary, char *text, size_t si
     if (!start)
         start = log;
     snprintf(text, size, "%.*s", (int)strcspn(start, "\n"), start);
+}
+
+ftj_status ftj_compile_timeout(uint32_t *seconds, const struct ftj_log *log)
+{
+    const char *text = getenv("FTJIT_COMPILE_TIMEOUT");
+    *seconds = DEFAULT_TIMEOUT_S;
+    if (!text || !*text)
+        return FTJ_OK;
+    char *end = NULL;
+    const unsigned long number = strtoul(text, &end, 10);
+    if (*end || *text == '-' || number < 1 || number > MAX_TIMEOUT_S)
+        return ftj_fail(log, FTJ_E_INVALID,
+                        "FTJIT_COMPILE_TIMEOUT is \"%s\"; allowed: 1 to %u seconds", text,
+                        MAX_TIMEOUT_S);
+    *seconds = (uint32_t)number;
+    return FTJ_OK;
 }
 
 void ftj_compiler_finish(struct ftj_compiler *compiler)

@@ -38,8 +38,8 @@ struct ftj_compiler {
     ftj_status (*compile)(struct ftj_compiler *compiler, const struct ftj_source *source,
                           struct ftj_binary *binary);
     void (*finish)(struct ftj_compiler *compiler);
-    /* NVRTC: where it runs, and for how long at most. As FTJIT_COMPILE and FTJIT_COMPILE_TIMEOUT
-     * say, until somebody who knows better sets them. */
+    /* Where it runs (NVRTC only), and for how long at most where it is a process of its own. As
+     * FTJIT_COMPILE and FTJIT_COMPILE_TIMEOUT say, until somebody who knows better sets them. */
     ftj_compile_mode mode;
     uint32_t timeout_s;
     void *state; /* owned by the implementation */
@@ -49,6 +49,8 @@ struct ftj_compiler {
  * toolkit's, pip's wheels. Not finding it is no failure: compile() then says what was tried. */
 FTJ_NODISCARD ftj_status ftj_nvrtc_find(struct ftj_compiler *compiler, const char *path,
                                         const struct ftj_log *log);
+/* FTJIT_COMPILE_TIMEOUT, else 60 seconds; FTJ_E_INVALID. */
+FTJ_NODISCARD ftj_status ftj_compile_timeout(uint32_t *seconds, const struct ftj_log *log);
 void ftj_compiler_finish(struct ftj_compiler *compiler); /* zeroed is fine */
 
 #endif

@@ -12,9 +12,6 @@
 #include "base/fork.h"
 #include "codegen/helper_process.h"
 
-#define DEFAULT_TIMEOUT_S 60u
-#define MAX_TIMEOUT_S     86400u
-
 struct state {
     _Atomic(struct ftj_nvrtc *) loaded; /* NULL before the first compile */
     atomic_bool has_warned;             /* that there is no ftjit-cc */
@@ -139,24 +136,13 @@ static void finish(struct ftj_compiler *compiler)
 static ftj_status read_environment(struct ftj_compiler *compiler)
 {
     const char *mode = getenv("FTJIT_COMPILE");
-    const char *timeout = getenv("FTJIT_COMPILE_TIMEOUT");
     compiler->mode = FTJ_COMPILE_THREAD;
-    compiler->timeout_s = DEFAULT_TIMEOUT_S;
     if (mode && strcmp(mode, "process") == 0)
         compiler->mode = FTJ_COMPILE_PROCESS;
     else if (mode && *mode && strcmp(mode, "thread") != 0)
         return ftj_fail(compiler->log, FTJ_E_INVALID,
                         "FTJIT_COMPILE is \"%s\"; allowed: thread, process", mode);
-    if (!timeout || !*timeout)
-        return FTJ_OK;
-    char *end = NULL;
-    const unsigned long seconds = strtoul(timeout, &end, 10);
-    if (*end || *timeout == '-' || seconds < 1 || seconds > MAX_TIMEOUT_S)
-        return ftj_fail(compiler->log, FTJ_E_INVALID,
-                        "FTJIT_COMPILE_TIMEOUT is \"%s\"; allowed: 1 to %u seconds", timeout,
-                        MAX_TIMEOUT_S);
-    compiler->timeout_s = (uint32_t)seconds;
-    return FTJ_OK;
+    return ftj_compile_timeout(&compiler->timeout_s, compiler->log);
 }
 
 ftj_status ftj_nvrtc_find(struct ftj_compiler *compiler, const char *path,

@@ -108,7 +108,7 @@ static ftj_status run_compiler(struct ftj_compiler *compiler, const struct workp
     argv[NUM_OPTIONS + 3] = place->object;
 
     bool is_success = false;
-    if (!ftj_cpu_process_run(argv, &binary->log, &is_success)) {
+    if (!ftj_cpu_process_run(argv, compiler->timeout_s, &binary->log, &is_success)) {
         return ftj_fail(compiler->log, FTJ_E_COMPILER, "%s cannot be run: %s", compiler->path,
                         strerror(errno));
     }
@@ -162,13 +162,13 @@ cleanup:
 }
 
 /* "g++ (Debian 12.2.0-14) 12.2.0 x86_64": entries of two kinds of machine may share a folder. */
-static bool identify(const char *path, char *id, size_t size)
+static bool identify(const char *path, uint32_t timeout_s, char *id, size_t size)
 {
     const char *const argv[] = {path, "--version", NULL};
     struct ftj_bytes output = {0};
     struct utsname host;
     bool is_success = false;
-    const bool has_run = ftj_cpu_process_run(argv, &output, &is_success);
+    const bool has_run = ftj_cpu_process_run(argv, timeout_s, &output, &is_success);
     if (has_run && is_success && output.size > 0 && !uname(&host)) {
         const char *version = (const char *)output.data;
         snprintf(id, size, "%.*s %s", (int)strcspn(version, "\n"), version, host.machine);
@@ -182,6 +182,9 @@ ftj_status ftj_host_compiler_find(struct ftj_compiler *compiler, const char *pat
 {
     struct ftj_compiler found = {
         .output = "so", .log = log, .options = get_options, .compile = compile};
+    const ftj_status status = ftj_compile_timeout(&found.timeout_s, log);
+    if (status)
+        return status;
     if (!path || !*path)
         path = getenv("FTJIT_CXX");
     const bool is_named = path && *path;
@@ -191,7 +194,7 @@ ftj_status ftj_host_compiler_find(struct ftj_compiler *compiler, const char *pat
         const char *name = is_named ? path : names[i];
         ftj_text_printf(&tried, "%s%s", i > 0 ? ", " : "", name);
         if (ftj_cpu_process_find(name, found.path, sizeof(found.path)) &&
-            identify(found.path, found.id, sizeof(found.id)))
+            identify(found.path, found.timeout_s, found.id, sizeof(found.id)))
             break;
         found.path[0] = '\0';
     }

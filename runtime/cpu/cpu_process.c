@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "runtime/cpu/cpu_file.h"
@@ -65,7 +66,9 @@ static int spawn(const char *const *argv, int output, pid_t *child)
     posix_spawnattr_setsigmask(&attributes, &signals);
     sigaddset(&signals, SIGCHLD);
     posix_spawnattr_setsigdefault(&attributes, &signals);
-    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+    posix_spawnattr_setpgroup(&attributes, 0); /* its own, to be ended with all it has started */
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF |
+                                              POSIX_SPAWN_SETPGROUP);
 
     error = posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
     if (!error)
@@ -81,7 +84,55 @@ static int spawn(const char *const *argv, int output, pid_t *child)
     return error;
 }
 
-bool ftj_cpu_process_run(const char *const *argv, struct ftj_bytes *output, bool *is_success)
+static uint64_t now_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000u + (uint64_t)now.tv_nsec / 1000000u;
+}
+
+/* Wait for a child's end, but not for ever; waitpid()'s answer. */
+static pid_t wait_for_end(pid_t child, uint32_t timeout_s, int *fate, bool *is_late)
+{
+    const uint64_t deadline_ms = now_ms() + (uint64_t)timeout_s * 1000u;
+    const struct timespec pause = {.tv_nsec = 2000000};
+    *is_late = false;
+    for (;;) {
+        const pid_t ended = waitpid(child, fate, *is_late ? 0 : WNOHANG);
+        if (ended == child || (ended < 0 && errno != EINTR))
+            return ended;
+        if (ended == 0)
+            nanosleep(&pause, NULL);
+        if (!*is_late && now_ms() >= deadline_ms)
+            *is_late = kill(-child, SIGKILL) == 0;
+    }
+}
+
+/* What a compiler cannot say itself, in the words its log would have. */
+static void append_fate(struct ftj_bytes *output, const char *path, int signal_number, bool is_late,
+                        uint32_t timeout_s)
+{
+    struct ftj_text text = {0};
+    if (output->data)
+        ftj_text_append(&text, output->data, output->size);
+    if (is_late)
+        ftj_text_printf(&text,
+                        "error: %s had not ended after %u seconds (FTJIT_COMPILE_TIMEOUT) and was "
+                        "killed\n",
+                        path, timeout_s);
+    else
+        ftj_text_printf(&text, "error: %s was ended by signal %d, %s\n", path, signal_number,
+                        strsignal(signal_number));
+    if (text.failed) {
+        ftj_text_finish(&text);
+        return;
+    }
+    ftj_bytes_finish(output);
+    *output = (struct ftj_bytes){.data = (uint8_t *)text.data, .size = text.size};
+}
+
+bool ftj_cpu_process_run(const char *const *argv, uint32_t timeout_s, struct ftj_bytes *output,
+                         bool *is_success)
 {
     const int file = ftj_cpu_file_open();
     if (file < 0)
@@ -93,14 +144,14 @@ bool ftj_cpu_process_run(const char *const *argv, struct ftj_bytes *output, bool
     errno = spawn(argv, file, &child);
     if (errno)
         goto cleanup;
-    pid_t waited;
-    do
-        waited = waitpid(child, &ended, 0);
-    while (waited < 0 && errno == EINTR);
+    bool is_late = false;
+    const pid_t waited = wait_for_end(child, timeout_s, &ended, &is_late);
     /* A host that ignores SIGCHLD has its children's fates thrown away: ECHILD, once they ended.
      * What the child was to leave behind then tells. */
-    *is_success = waited < 0 || (WIFEXITED(ended) && WEXITSTATUS(ended) == 0);
+    *is_success = !is_late && (waited < 0 || (WIFEXITED(ended) && WEXITSTATUS(ended) == 0));
     has_run = ftj_cpu_file_read(file, output);
+    if (has_run && (is_late || (waited == child && WIFSIGNALED(ended))))
+        append_fate(output, argv[0], WIFSIGNALED(ended) ? WTERMSIG(ended) : 0, is_late, timeout_s);
 
 cleanup:
     close(file);

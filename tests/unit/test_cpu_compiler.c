@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "cpu_kernel.h"
 #include "temp_dir.h"
@@ -122,6 +123,54 @@ Test(cpu_compiler, works_in_a_process_that_ignores_its_children)
     cr_expect_gt(code.size, 0u);
     ftj_bytes_finish(&code);
     cr_expect_eq(cpu_kernel_compile("int x = y;\n", &log_to_catcher, &code), FTJ_E_COMPILE);
+}
+
+static void write_script(char path[300], const char *folder, const char *text)
+{
+    snprintf(path, 300, "%s/compiler", folder);
+    FILE *file = fopen(path, "w");
+    cr_assert_not_null(file);
+    cr_assert(
+        fprintf(file, "#!/bin/sh\n[ \"$1\" != --version ] || exec echo script 1\n%s\n", text) > 0);
+    cr_assert_eq(fclose(file), 0);
+    cr_assert_eq(chmod(path, 0700), 0);
+}
+
+Test(cpu_compiler, that_dies_or_hangs_is_an_error_and_no_more)
+{
+    static const struct {
+        const char *script;
+        const char *said;
+    } rows[] = {
+        {"kill -SEGV $$", "was ended by signal 11"},
+        {"kill -KILL $$", "was ended by signal 9"},
+        {"echo 'unit:1: error: first'; kill -KILL $$", "unit:1: error: first"},
+        {"sleep 600 & wait", "had not ended after 1 seconds (FTJIT_COMPILE_TIMEOUT)"},
+    };
+    char folder[256];
+    char path[300];
+    char complaint[512];
+    temp_dir_init(folder);
+    setenv("FTJIT_COMPILE_TIMEOUT", "1", 1);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        struct ftj_compiler compiler = {0};
+        struct ftj_source source = {.template_id = "some_kernel"};
+        struct ftj_binary binary = {0};
+        write_script(path, folder, rows[i].script);
+        find(&compiler, path);
+        cr_assert_str_neq(compiler.id, "");
+        ftj_text_printf(&source.text, "int a;\n");
+        cr_expect_eq(compiler.compile(&compiler, &source, &binary), FTJ_E_COMPILE);
+        ftj_binary_complaint(&binary, complaint, sizeof(complaint));
+        cr_expect(strstr(complaint, rows[i].said), "%s", complaint);
+        cr_expect_null(binary.code.data);
+        ftj_binary_finish(&binary);
+        ftj_text_finish(&source.text);
+    }
+    setenv("FTJIT_COMPILE_TIMEOUT", "soon", 1);
+    struct ftj_compiler compiler = {0};
+    cr_expect_eq(ftj_host_compiler_find(&compiler, path, &log_to_catcher), FTJ_E_INVALID);
+    temp_dir_finish(folder);
 }
 
 Test(cpu_compiler, without_a_place_to_work_says_so)
