@@ -34,12 +34,13 @@ static const char conclusion[] =
     "  ftjit info --device cpu         the same for the CPU target, which needs no GPU\n"
     "  ftjit verify --quick            a first check of every kernel\n"
     "  ftjit bench decode --quick      one line: speed, share of the read ceiling, accuracy\n"
+    "  ftjit warm --targets sm_90a --model gpt-oss-20b    compiled ahead, into the cache\n"
     "\n"
     "Exit codes: 0 all is well; 1 something failed: a check, a kernel, a file; 2 bad usage: an\n"
     "option, a value or a shape that cannot be; 3 no driver, or no such device.\n"
     "\n"
-    "Environment: FTJIT_CACHE_DIR, FTJIT_FEATURES, FTJIT_NVRTC, FTJIT_CXX, FTJIT_CUDA_DRIVER\n"
-    "(docs/environment.md).\n";
+    "Environment: FTJIT_CACHE_DIR, FTJIT_CACHE_PATH, FTJIT_FEATURES, FTJIT_NVRTC, FTJIT_CXX,\n"
+    "FTJIT_CUDA_DRIVER and more (docs/environment.md).\n";
 
 static void print_help(FILE *out)
 {

@@ -33,6 +33,7 @@ MASKS = (
     (r'^.*: (read ceiling) .* GB/s, (copy ceiling) .*$', r'<device>: \1 <n> GB/s, \2 <n> GB/s'),
     (r'^((?:decode|store) +\S+ +\S+ +\S+ +\d+ +\S+) .* (ok|FAILED), .*$', r'\1 <times> \2'),
     (r'^(layer|\s+\d+  \S+ +\d+)  .*$', r'\1 <errors>'),
+    (r' in \d+\.\d s \(\d+\.\d s of CPU\)$', ' in <n> s (<n> s of CPU)'),
     (r'\d+ passed, 0 failed, \d+ skipped in .* s$', '<n> passed, 0 failed, <n> skipped'),
 )
 
