@@ -79,6 +79,8 @@ typedef struct ftj_attention_desc {
  *         FTJ_E_UNSUPPORTED  no kernel covers it on this device; the sentence says why;
  *         FTJ_E_COMPILER     a kernel is not in the cache and no compiler was found;
  *         FTJ_E_COMPILE      the sentence names the file with the source and the log;
+ *         FTJ_E_CAPTURE      a kernel is not in memory, and a stream is being captured;
+ *         FTJ_E_SEALED       a kernel is in no cache, and ftj_context_seal() was called;
  *         FTJ_E_DRIVER, FTJ_E_NO_MEMORY.
  */
 FTJ_API FTJ_NODISCARD ftj_status ftj_attention_create(ftj_context *ctx,
