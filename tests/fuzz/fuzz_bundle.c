@@ -18,7 +18,7 @@
 
 static struct ftj_key key_of(int index)
 {
-    char source[8];
+    char source[12];
     struct ftj_key key = {0};
     snprintf(source, sizeof(source), "%d", index);
     const struct ftj_key_input input = {

@@ -24,7 +24,7 @@ static const struct ftj_pins no_pins = {.count = 0};
 
 static struct ftj_key key_of(int index, const char *compiler)
 {
-    char source[16];
+    char source[24];
     struct ftj_key key = {0};
     snprintf(source, sizeof(source), "kernel %d", index);
     cr_assert_eq(ftj_key_init(&key,
