@@ -133,6 +133,21 @@ ftj_status ftj_desc_check(const ftj_attention_desc *desc, const struct ftj_log *
     return check_heads(desc, log);
 }
 
+bool ftj_has_one_stride(const ftj_kv_layout *kv)
+{
+    if (kv->shape.order != FTJ_KV_PACKED)
+        return false;
+    const ftj_kv_array *first = &kv->k.codes;
+    const ftj_kv_array *others[] = {&kv->k.row_scales, &kv->k.block_scales, &kv->v.codes,
+                                    &kv->v.row_scales, &kv->v.block_scales};
+    for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++) {
+        if (others[i]->row_bytes && (others[i]->page_stride_bytes != first->page_stride_bytes ||
+                                     others[i]->head_stride_bytes != first->head_stride_bytes))
+            return false;
+    }
+    return true;
+}
+
 static bool is_contiguous(const ftj_kv_side *side)
 {
     const ftj_kv_array *arrays[] = {&side->codes, &side->row_scales, &side->block_scales};
@@ -194,8 +209,10 @@ void ftj_problem_init(struct ftj_problem *problem, enum ftj_kernel_op op,
     problem->io_dtype = problem->dtype;
     problem->head_dim = desc->kv.shape.head_dim;
 
-    if (op == FTJ_KERNEL_STORE)
+    if (op == FTJ_KERNEL_STORE) {
+        problem->num_kv_heads = kv_heads;
         problem->io_dtype = or_default(desc->store_dtype, problem->dtype);
+    }
     if (op == FTJ_KERNEL_GENERIC)
         problem->io_dtype = or_default(desc->generic_dtype, problem->dtype);
     if (op == FTJ_KERNEL_DECODE || op == FTJ_KERNEL_COMBINE)

@@ -35,7 +35,8 @@ struct ftj_problem {
     ftj_kv_format k_format;
     ftj_kv_format v_format;
     uint32_t head_dim;
-    uint32_t group; /* query heads per kv head */
+    uint32_t group;        /* query heads per kv head */
+    uint32_t num_kv_heads; /* store only */
     uint32_t page_size;
     ftj_kv_table table;
     bool has_softcap;
@@ -46,6 +47,10 @@ struct ftj_problem {
 
 /* Check a whole descriptor; the sentence names the field, its value and what is allowed. */
 FTJ_NODISCARD ftj_status ftj_desc_check(const ftj_attention_desc *desc, const struct ftj_log *log);
+
+/* True when all arrays of a packed cache step alike from page to page and from head to head, so
+ * that one address serves them all. */
+bool ftj_has_one_stride(const ftj_kv_layout *kv);
 
 /* The problem of one kernel of a checked descriptor. */
 void ftj_problem_init(struct ftj_problem *problem, enum ftj_kernel_op op,

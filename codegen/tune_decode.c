@@ -13,7 +13,7 @@
 #define NARROW_REGISTERS 72u  /* O, Q and scores of a kernel that is to run sixteen warps */
 #define MAX_N_TILES      4u   /* past it the scores take too many registers */
 #define WIDE_HEAD        256u /* above it, Q is kept in shared memory */
-#define CUT_BYTES        24u /* block/segments.cuh */
+#define CUT_BYTES        24u  /* block/segments.cuh */
 #define MBARRIER_BYTES   8u   /* a stage filled by bulk copies has one */
 #define BULK_ALIGNMENT   16u
 #define MAX_STAGES       8u
@@ -127,20 +127,6 @@ bool ftj_tune_decode(const struct ftj_problem *problem, const struct ftj_device 
 /* ---- tiles by bulk copies ---------------------------------------------------------------------
  */
 
-/* All arrays step alike from page to page and from head to head: one address serves them all. */
-static bool has_one_stride(const ftj_kv_layout *kv)
-{
-    const ftj_kv_array *first = &kv->k.codes;
-    const ftj_kv_array *others[] = {&kv->k.row_scales, &kv->k.block_scales, &kv->v.codes,
-                                    &kv->v.row_scales, &kv->v.block_scales};
-    for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++) {
-        if (others[i]->row_bytes && (others[i]->page_stride_bytes != first->page_stride_bytes ||
-                                     others[i]->head_stride_bytes != first->head_stride_bytes))
-            return false;
-    }
-    return true;
-}
-
 static bool is_spans(const ftj_kv_array *array)
 {
     return (array->offset_bytes | array->page_stride_bytes | array->head_stride_bytes) %
@@ -158,7 +144,7 @@ static uint64_t end_of(const ftj_kv_array *array, uint32_t page_size)
 static uint32_t record_bytes(const struct ftj_problem *problem)
 {
     const ftj_kv_layout *kv = &problem->kv;
-    if (kv->shape.order != FTJ_KV_PACKED || !has_one_stride(kv))
+    if (!ftj_has_one_stride(kv))
         return 0;
     const ftj_kv_array *arrays[] = {&kv->k.codes, &kv->k.row_scales, &kv->k.block_scales,
                                     &kv->v.codes, &kv->v.row_scales, &kv->v.block_scales};
@@ -279,7 +265,7 @@ static void write_common(struct ftj_text *text, const struct ftj_problem *proble
         bool value;
     } flags[] = {
         {"slots_contiguous", problem->slots_contiguous},
-        {"one_allocation", kv->shape.order == FTJ_KV_PACKED && has_one_stride(kv)},
+        {"one_allocation", ftj_has_one_stride(kv)},
         {"slot_table", problem->table == FTJ_TABLE_SLOTS},
         {"has_softcap", problem->has_softcap},
     };

@@ -16,15 +16,15 @@ static uint32_t lanes_per_row(uint32_t head_dim)
     return lanes;
 }
 
-/* Four blocks to an SM: 64 registers, which hold the 16-bit values of a row of K and one of V at
- * once. fp32 values take twice the room, so there three blocks have to do. */
+/* Five blocks to an SM: 48 registers, which hold the 16-bit values of a row of K and one of V at once;
+ * forty warps keep enough bytes on their way. fp32 values take twice the room: three blocks. */
 bool ftj_tune_store(const struct ftj_problem *problem, const struct ftj_device *device,
                     struct ftj_config *config)
 {
     (void)device;
     *config = (struct ftj_config){
         .num_threads = NUM_WARPS * WARP_SIZE,
-        .min_blocks = problem->io_dtype == FTJ_DTYPE_FP32 ? 3 : 4,
+        .min_blocks = problem->io_dtype == FTJ_DTYPE_FP32 ? 3 : 5,
         .num_warps = NUM_WARPS,
         .rows_per_block = NUM_WARPS * (WARP_SIZE / lanes_per_row(problem->head_dim)),
     };
@@ -54,6 +54,10 @@ void ftj_write_store(struct ftj_text *text, const struct ftj_problem *problem,
     ftj_text_printf(text, "    using KEncoder = %s;\n", encoder_name(problem->k_format));
     ftj_text_printf(text, "    using VEncoder = %s;\n", encoder_name(problem->v_format));
     ftj_text_printf(text, "    static constexpr uint32_t page_size = %u;\n", problem->page_size);
+    ftj_text_printf(text, "    static constexpr uint32_t num_kv_heads = %u;\n",
+                    problem->num_kv_heads);
+    ftj_text_printf(text, "    static constexpr bool one_allocation = %s;\n",
+                    ftj_has_one_stride(&problem->kv) ? "true" : "false");
     ftj_text_printf(text, "    static constexpr int rows_per_warp = %u;\n",
                     config->rows_per_block / config->num_warps);
 }

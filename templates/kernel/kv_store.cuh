@@ -40,7 +40,7 @@ struct KvStore {
     };
 
     static __device__ void run(const ftj_store_params& p) {
-        const uint64_t num_rows = p.num_tokens * p.num_kv_heads;
+        const uint64_t num_rows = p.num_tokens * Config::num_kv_heads;
         const uint32_t warp = ptx::thread_index() / warp_size;
         const uint32_t lane = ptx::thread_index() % warp_size;
         const uint64_t first = ptx::block_index() * uint64_t(warps_per_block) + warp;
@@ -55,8 +55,8 @@ struct KvStore {
     static __device__ __forceinline__ void store_row(const ftj_store_params& p, uint64_t row,
                                                      uint64_t num_rows, uint32_t lane) {
         const bool owns_block = row < num_rows && lane < blocks_per_row;
-        const uint64_t token = quotient(row, p.num_kv_heads, num_rows);
-        const uint32_t head = static_cast<uint32_t>(row - token * p.num_kv_heads);
+        const uint64_t token = row / Config::num_kv_heads;
+        const uint32_t head = static_cast<uint32_t>(row % Config::num_kv_heads);
 
         Values k = Values::zeros();
         Values v = Values::zeros();
@@ -73,18 +73,35 @@ struct KvStore {
 
         const bool is_stored = slot >= 0 && !is_past_end;
         const Place place = place_of_slot<Config::page_size>(is_stored ? slot : 0);
-        Config::KEncoder::template encode<lanes_per_row>(k, cache_row(p.cache.k, place, head), lane,
+        const Corner corner = {place, head, page_and_head(p.cache.k.codes, place, head)};
+        Config::KEncoder::template encode<lanes_per_row>(k, row_at(p.cache.k, corner), lane,
                                                          is_stored);
-        Config::VEncoder::template encode<lanes_per_row>(v, cache_row(p.cache.v, place, head), lane,
+        Config::VEncoder::template encode<lanes_per_row>(v, row_at(p.cache.v, corner), lane,
                                                          is_stored);
     }
 
-    // row / heads; in 32 bits, which is much cheaper, wherever all rows have 32-bit numbers.
-    static __device__ __forceinline__ uint64_t quotient(uint64_t row, uint32_t heads,
-                                                        uint64_t num_rows) {
-        if (num_rows >> 32)
-            return row / heads;
-        return static_cast<uint32_t>(row) / heads;
+    // Slot 0 of the page, head: bytes from an array's first. In one allocation all arrays step alike
+    // from page to page and from head to head, and those products are made once.
+    struct Corner {
+        Place place;
+        uint32_t head;
+        uint64_t of_k_codes;
+    };
+    static __device__ __forceinline__ uint64_t page_and_head(const ftj_array_params& array,
+                                                             Place place, uint32_t head) {
+        return place.page * array.page_stride + head * array.head_stride;
+    }
+    static __device__ __forceinline__ uint64_t address_at(const ftj_array_params& array,
+                                                          const Corner& corner) {
+        const uint64_t steps = Config::one_allocation
+                                   ? corner.of_k_codes
+                                   : page_and_head(array, corner.place, corner.head);
+        return array.base + steps + corner.place.offset * array.slot_stride;
+    }
+    static __device__ __forceinline__ CacheRow row_at(const ftj_side_params& side,
+                                                      const Corner& corner) {
+        return {address_at(side.codes, corner), address_at(side.row_scales, corner),
+                address_at(side.block_scales, corner)};
     }
 
     static __device__ __forceinline__ int64_t slot_of(const ftj_store_params& p, uint64_t token) {
