@@ -5,7 +5,8 @@
 
 #include <string.h>
 
-#define MAX_GROUP 64u
+#define MAX_GROUP    64u
+#define VECTOR_BYTES 16u
 
 static const char *dtype_name(ftj_dtype dtype)
 {
@@ -152,7 +153,9 @@ static bool is_contiguous(const ftj_kv_side *side)
 {
     const ftj_kv_array *arrays[] = {&side->codes, &side->row_scales, &side->block_scales};
     for (size_t i = 0; i < sizeof(arrays) / sizeof(*arrays); i++) {
-        if (arrays[i]->slot_stride_bytes != arrays[i]->row_bytes)
+        const uint64_t starts =
+            arrays[i]->offset_bytes | arrays[i]->page_stride_bytes | arrays[i]->head_stride_bytes;
+        if (arrays[i]->slot_stride_bytes != arrays[i]->row_bytes || starts % VECTOR_BYTES)
             return false;
     }
     return true;

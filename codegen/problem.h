@@ -40,7 +40,8 @@ struct ftj_problem {
     uint32_t page_size;
     ftj_kv_table table;
     bool has_softcap;
-    bool slots_contiguous; /* rows of one (page, head) follow each other without a gap */
+    bool slots_contiguous; /* rows of one (page, head) follow each other without a gap, from a
+                              16-byte boundary: they can be copied as one span */
     ftj_kv_layout kv;      /* for alignments */
     uint32_t needs;
 };

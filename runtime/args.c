@@ -109,7 +109,8 @@ static ftj_status set_arrays(const struct ftj_attention *attn, const ftj_kv_cach
         if (!arrays[i].array->row_bytes)
             continue;
         const ftj_status status =
-            check(attn, arrays[i].name, arrays[i].pointer, row_alignment(arrays[i].array));
+            check(attn, arrays[i].name, arrays[i].pointer,
+                  attn->copies_spans ? VECTOR_BYTES : row_alignment(arrays[i].array));
         if (status)
             return status;
         set_array(arrays[i].pointer, arrays[i].array, arrays[i].params);

@@ -46,6 +46,8 @@ static ftj_status build_kernels(struct ftj_attention *attn)
             ftj_kernel_get(attn->ctx, &problem, &attn->kernels[rows[i].kernel]);
         if (status)
             return status;
+        if (rows[i].kernel == FTJ_KERNEL_DECODE)
+            attn->copies_spans = problem.slots_contiguous && problem.page_size % 16 == 0;
     }
     return FTJ_OK;
 }

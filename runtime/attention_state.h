@@ -13,6 +13,7 @@ struct ftj_attention {
     uint32_t group;
     uint32_t heads_per_unit; /* decode: query heads one block works on at a time */
     uint32_t head_blocks;    /* decode: units a kv head's group is cut into */
+    bool copies_spans;       /* decode: every array of the cache must start on 16 bytes */
     uint32_t decode_blocks;  /* decode: the grid, whatever the batch */
 };
 

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# One round on a machine with a GPU, within nine minutes: the kernels against their references, the
+# One round on a machine with a GPU, within ten minutes: the kernels against their references, the
 # sanitizers, the bench. Takes the build that `./dev gpu-build` made, which needs nothing of that
 # machine but its driver, NVRTC and python3.
 #
@@ -17,7 +17,7 @@ work=$build/work
 device=${FTJIT_ROUND_DEVICE:-cuda} # cpu: a dry run of this script
 processes=$(nproc)
 [ "$processes" -le 16 ] || processes=16
-deadline=$(($(date +%s) + 530))
+deadline=$(($(date +%s) + 580))
 FTJIT_CACHE_DIR=$work/cache
 export FTJIT_CACHE_DIR
 record=tests/gpu_record.json
@@ -62,7 +62,7 @@ check() {
     i=0
     while [ "$i" -lt "$processes" ]; do
         (
-            ftjit 240 verify --verbose --shard "$i/$processes" \
+            ftjit 400 verify --verbose --shard "$i/$processes" \
                 >"$work/shard_$i.txt" 2>"$work/shard_$i.err"
             echo $? >"$work/shard_$i.rc"
         ) &
@@ -72,6 +72,18 @@ check() {
     # shellcheck disable=SC2046
     set -- $(python3 tests/gpu_record.py shards "$work" "$processes" "$out/check.txt")
     suite check "$1" "$2" "$3" "$started"
+}
+
+# What the formats cost on a model's activations, and what the kernels add to it.
+activations() {
+    started=$(date +%s)
+    if ftjit 60 verify --input tests/data/smollm2 >"$out/activations.txt" 2>&1; then
+        code=0
+    else
+        code=1
+    fi
+    cat "$out/activations.txt"
+    suite activations $((1 - code)) "$code" 0 "$started"
 }
 
 # Programs for the driver's side of things: contexts, capture, threads.
@@ -169,10 +181,10 @@ ftjit 30 info --json >"$work/info.json"
 nvidia-smi --query-gpu=driver_version --format=csv,noheader 2>/dev/null | head -n 1 >"$work/driver"
 
 case $part in
-check) check && gpu_programs ;;
+check) check && gpu_programs && activations ;;
 sanitize) sanitize ;;
 bench) bench ;;
-all) check && gpu_programs && sanitize && bench ;;
+all) check && gpu_programs && activations && sanitize && bench ;;
 *)
     echo 'use: tests/on_gpu.sh [check|sanitize|bench|all]' >&2
     exit 2

@@ -5,10 +5,10 @@
 // [16 dims][8 heads] per tile. Lane (g, c) = (lane / 4, lane % 4) then holds heads 2c and 2c + 1 in
 // both, and its maximum and sum need no exchange in the loop.
 //
-// Rounding: K and V operands are exact; q is 16-bit (query.cuh); products are accumulated in fp32; K's
-// row scale is put on the score in fp32; p is rounded to V's 16-bit type after V's row scale, times a
-// power of two, was put on it; l sums the unscaled fp32 p. The maximum is lazy: it moves when a score
-// exceeds it by more than 8 (in log2), so p <= 2^8.
+// Rounding: K and V operands are exact; q is 16-bit (query.cuh); products are accumulated in fp32;
+// K's row scale is put on the score in fp32; p is rounded to V's 16-bit type after V's row scale,
+// times a power of two, was put on it; l sums the unscaled fp32 p. The maximum is lazy: it moves
+// when a score exceeds it by more than 8 (in log2), so p <= 2^8.
 #pragma once
 #include "block/final_row.cuh"
 #include "block/query.cuh"
@@ -36,9 +36,9 @@ struct AttendTile {
         float v_norm;  // power of two on V's row scales; out is of values times it
 
         __device__ __forceinline__ State() {
-            #pragma unroll
+#pragma unroll
             for (int n = 0; n < n_tiles; n++) {
-                #pragma unroll
+#pragma unroll
                 for (int i = 0; i < head_dim / 16; i++)
                     out[n][i][0] = out[n][i][1] = out[n][i][2] = out[n][i][3] = 0;
                 max[n][0] = max[n][1] = lowest_score;
@@ -52,8 +52,8 @@ struct AttendTile {
         }
     };
 
-    // What a lane adds to the address of 16 rows of an array: its row, and its run of dims in the first
-    // piece of a row. Made once, and opaque, or the compiler makes them again for every tile.
+    // What a lane adds to the address of 16 rows of an array: its row, and its run of dims in the
+    // first piece of a row. Made once, and opaque, or the compiler makes them again for every tile.
     struct Lanes {
         uint32_t part;  // which run of the tile's tokens is this warp's
         uint32_t row;   // tau(g)
@@ -106,8 +106,8 @@ private:
     static constexpr int first_key = piece_dims(head_dim, KCodec::widest_key(head_dim));
     static constexpr int first_value = piece_dims(head_dim, VCodec::widest_value(head_dim));
 
-    // Subtiles of 16 tokens, as the products want them, in pairs: the scores of a pair are made first
-    // and share one look at the maximum.
+    // Subtiles of 16 tokens, as the products want them, in pairs: the scores of a pair are made
+    // first and share one look at the maximum.
     static constexpr int subtiles = warp_tokens < 32 ? 1 : 2;
     struct Pair {
         float scores[subtiles][n_tiles][4];  // products; tokens tau(g), tau(g) + 8
@@ -147,7 +147,7 @@ private:
         const uint32_t blocks = keys.stage + Tile::k_blocks(at) + lanes.k_blocks;
         const uint32_t c = ptx::thread_index() % 4;
         auto& scores = pair.scores[i];
-        #pragma unroll
+#pragma unroll
         for (int n = 0; n < n_tiles; n++)
             scores[n][0] = scores[n][1] = scores[n][2] = scores[n][3] = 0;
         for_each_piece<head_dim, KCodec::widest_key(head_dim)>([&](auto piece) {
@@ -161,9 +161,9 @@ private:
             KCodec::template load_key<piece.dims>(piece_codes, piece_blocks, upper);
             KCodec::template load_key<piece.dims>(piece_codes + 8 * Row::k_codes,
                                                   piece_blocks + 8 * Row::k_blocks, lower);
-            #pragma unroll
+#pragma unroll
             for (int j = 0; j < piece.dims / 16; j++) {
-                #pragma unroll
+#pragma unroll
                 for (int n = 0; n < n_tiles; n++) {
                     uint32_t b[2];
                     query.operand(n, piece.at / 16 + j, b);
@@ -187,15 +187,15 @@ private:
     }
 
     static __device__ __forceinline__ void cap(const ftj_decode_params& p, Pair& pair) {
-        #pragma unroll
+#pragma unroll
         for (int i = 0; i < subtiles; i++) {
-            #pragma unroll
+#pragma unroll
             for (int n = 0; n < n_tiles; n++) {
-                #pragma unroll
+#pragma unroll
                 for (int e = 0; e < 4; e++)
-                    pair.scores[i][n][e] = p.softcap * log2e *
-                                           tanh_of(pair.scores[i][n][e] * pair.scales[i][e / 2] /
-                                                   p.softcap);
+                    pair.scores[i][n][e] =
+                        p.softcap * log2e *
+                        tanh_of(pair.scores[i][n][e] * pair.scales[i][e / 2] / p.softcap);
             }
             pair.scales[i][0] = pair.scales[i][1] = 1.0f;
         }
@@ -209,14 +209,14 @@ private:
     // Rows of no key: whatever was read, their score is minus infinity and V's scale 0.
     static __device__ __forceinline__ void mask(const Keys& keys, uint32_t row, Pair& pair) {
         const float minus_infinity = ptx::bits_float(0xff800000u);
-        #pragma unroll
+#pragma unroll
         for (int i = 0; i < 2 * subtiles; i++) {
             const uint32_t token = keys.token + row + 8 * i;
             if (token >= keys.visible.begin && token < keys.visible.end)
                 continue;
             pair.scales[i / 2][i % 2] = 1.0f;
             pair.v_scales[i / 2][i % 2] = 0.0f;
-            #pragma unroll
+#pragma unroll
             for (int n = 0; n < n_tiles; n++)
                 pair.scores[i / 2][n][2 * (i % 2)] = pair.scores[i / 2][n][2 * (i % 2) + 1] =
                     minus_infinity;
@@ -228,12 +228,12 @@ private:
         subtract_maximum(state, pair);
         float excess = pair.exponents[0][0][0];
         float v_most = 0.0f;
-        #pragma unroll
+#pragma unroll
         for (int i = 0; i < subtiles; i++) {
             v_most = ptx::max_f32(v_most, ptx::max_f32(pair.v_scales[i][0], pair.v_scales[i][1]));
-            #pragma unroll
+#pragma unroll
             for (int n = 0; n < n_tiles; n++) {
-                #pragma unroll
+#pragma unroll
                 for (int e = 0; e < 4; e++)
                     excess = ptx::max_f32(excess, pair.exponents[i][n][e]);
             }
@@ -246,18 +246,18 @@ private:
             subtract_maximum(state, pair);
         }
 
-        #pragma unroll
+#pragma unroll
         for (int i = 0; i < subtiles; i++) {
-            #pragma unroll
+#pragma unroll
             for (int n = 0; n < n_tiles; n++) {
                 float p[4];
-                #pragma unroll
+#pragma unroll
                 for (int e = 0; e < 4; e++) {
                     p[e] = ptx::ex2_approx(pair.exponents[i][n][e]);
                     state.sum[n][e % 2] += p[e];
                 }
-                // A score tile has its tokens in lanes g; the product wants its heads there.
-                #pragma unroll
+// A score tile has its tokens in lanes g; the product wants its heads there.
+#pragma unroll
                 for (int half = 0; half < 2; half++) {
                     float v_factor = 1.0f;
                     if constexpr (VCodec::has_row_scale)
@@ -270,11 +270,11 @@ private:
     }
 
     static __device__ __forceinline__ void subtract_maximum(const State& state, Pair& pair) {
-        #pragma unroll
+#pragma unroll
         for (int i = 0; i < subtiles; i++) {
-            #pragma unroll
+#pragma unroll
             for (int n = 0; n < n_tiles; n++) {
-                #pragma unroll
+#pragma unroll
                 for (int e = 0; e < 4; e++)
                     pair.exponents[i][n][e] = ptx::fma_rn(
                         pair.scores[i][n][e], pair.scales[i][e / 2], -state.max[n][e % 2]);
@@ -297,13 +297,13 @@ private:
                 state.v_norm = v_norm;
             }
         }
-        #pragma unroll
+#pragma unroll
         for (int n = 0; n < n_tiles; n++) {
             float ratio[2];
-            #pragma unroll
+#pragma unroll
             for (int e = 0; e < 2; e++) {
                 float most = state.max[n][e];
-                #pragma unroll
+#pragma unroll
                 for (int i = 0; i < 2 * subtiles; i++)
                     most = ptx::max_f32(most, pair.scores[i / 2][n][2 * (i % 2) + e] *
                                                   pair.scales[i / 2][i % 2]);
@@ -313,9 +313,9 @@ private:
                 state.sum[n][e] *= ratio[e];
                 ratio[e] *= v_ratio;
             }
-            #pragma unroll
+#pragma unroll
             for (int i = 0; i < head_dim / 16; i++) {
-                #pragma unroll
+#pragma unroll
                 for (int e = 0; e < 4; e++)
                     state.out[n][i][e] *= ratio[e % 2];
             }
@@ -324,7 +324,7 @@ private:
 
     // The largest over the 8 lanes g that hold this lane's columns.
     static __device__ __forceinline__ float over_tokens(float v) {
-        #pragma unroll
+#pragma unroll
         for (uint32_t mask = 4; mask < warp_size; mask *= 2)
             v = ptx::max_f32(v, ptx::shfl_xor(v, mask));
         return v;
@@ -354,9 +354,9 @@ private:
                                               blocks + block_skip + 8 * Row::v_blocks};
             uint32_t operands[piece.dims / 16][4];
             VCodec::template load_value<piece.dims>(piece_codes, piece_blocks, operands);
-            #pragma unroll
+#pragma unroll
             for (int tile = 0; tile < piece.dims / 16; tile++) {
-                #pragma unroll
+#pragma unroll
                 for (int n = 0; n < n_tiles; n++)
                     VCodec::Mma::product(state.out[n][piece.at / 16 + tile], operands[tile][0],
                                          operands[tile][1], operands[tile][2], operands[tile][3],

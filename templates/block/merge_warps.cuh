@@ -38,7 +38,7 @@ struct OutputRows {
         auto* slots = reinterpret_cast<float*>(shared);
         sum_over_tokens(sum);
         multiply(out, v_factor);
-        #pragma unroll
+#pragma unroll
         for (int left = num_warps; left > 1; left = (left + 1) / 2) {
             const uint32_t kept = (left + 1) / 2;
             if (warp >= kept && warp < uint32_t(left))
@@ -73,11 +73,11 @@ struct OutputRows {
 
 private:
     static __device__ __forceinline__ void sum_over_tokens(Column& sum) {
-        #pragma unroll
+#pragma unroll
         for (int n = 0; n < n_tiles; n++) {
-            #pragma unroll
+#pragma unroll
             for (int e = 0; e < 2; e++) {
-                #pragma unroll
+#pragma unroll
                 for (uint32_t mask = 4; mask < warp_size; mask *= 2)
                     sum[n][e] += ptx::shfl_xor(sum[n][e], mask);
             }
@@ -85,11 +85,11 @@ private:
     }
 
     static __device__ __forceinline__ void multiply(Out& out, float factor) {
-        #pragma unroll
+#pragma unroll
         for (int n = 0; n < n_tiles; n++) {
-            #pragma unroll
+#pragma unroll
             for (int i = 0; i < head_dim / 16; i++) {
-                #pragma unroll
+#pragma unroll
                 for (int e = 0; e < 4; e++)
                     out[n][i][e] *= factor;
             }
@@ -100,15 +100,15 @@ private:
     static __device__ __forceinline__ void put(const Out& out, const Column& max, const Column& sum,
                                                float* slot) {
         float* word = slot + ptx::thread_index() % warp_size;
-        #pragma unroll
+#pragma unroll
         for (int n = 0; n < n_tiles; n++) {
-            #pragma unroll
+#pragma unroll
             for (int i = 0; i < head_dim / 16; i++) {
-                #pragma unroll
+#pragma unroll
                 for (int e = 0; e < 4; e++)
                     word[((n * (head_dim / 16) + i) * 4 + e) * warp_size] = out[n][i][e];
             }
-            #pragma unroll
+#pragma unroll
             for (int e = 0; e < 2; e++) {
                 word[(state_word(n) + e) * warp_size] = max[n][e];
                 word[(state_word(n) + 2 + e) * warp_size] = sum[n][e];
@@ -120,10 +120,10 @@ private:
     static __device__ __forceinline__ void take(Out& out, Column& max, Column& sum,
                                                 const float* slot) {
         const float* word = slot + ptx::thread_index() % warp_size;
-        #pragma unroll
+#pragma unroll
         for (int n = 0; n < n_tiles; n++) {
             float mine[2], other[2];
-            #pragma unroll
+#pragma unroll
             for (int e = 0; e < 2; e++) {
                 const float other_max = word[(state_word(n) + e) * warp_size];
                 const float other_sum = word[(state_word(n) + 2 + e) * warp_size];
@@ -133,12 +133,13 @@ private:
                 max[n][e] = most;
                 sum[n][e] = sum[n][e] * mine[e] + other_sum * other[e];
             }
-            #pragma unroll
+#pragma unroll
             for (int i = 0; i < head_dim / 16; i++) {
-                #pragma unroll
+#pragma unroll
                 for (int e = 0; e < 4; e++)
-                    out[n][i][e] = out[n][i][e] * mine[e % 2] +
-                                   word[((n * (head_dim / 16) + i) * 4 + e) * warp_size] * other[e % 2];
+                    out[n][i][e] =
+                        out[n][i][e] * mine[e % 2] +
+                        word[((n * (head_dim / 16) + i) * 4 + e) * warp_size] * other[e % 2];
             }
         }
     }
@@ -148,13 +149,13 @@ private:
                                                     const Column& sum, float* rows) {
         const uint32_t lane = ptx::thread_index() % warp_size;
         const uint32_t g = lane / 4, c = lane % 4;
-        #pragma unroll
+#pragma unroll
         for (int n = 0; n < n_tiles; n++) {
             float* first = rows + (8 * n + 2 * c) * row_pitch;
             for_each_piece<head_dim, VCodec::widest_value(head_dim)>([&](auto piece) {
-                #pragma unroll
+#pragma unroll
                 for (int tile = 0; tile < piece.dims / 16; tile++) {
-                    #pragma unroll
+#pragma unroll
                     for (int e = 0; e < 4; e++)
                         first[e % 2 * row_pitch + piece.at +
                               value_dim<piece.dims>(tile, e / 2, g)] =
@@ -190,13 +191,15 @@ private:
         const float* state = rows + num_rows * row_pitch;
         for (uint32_t i = ptx::thread_index(); i < heads * head_dim; i += Config::num_threads) {
             const uint32_t row = i / head_dim, dim = i % head_dim;
-            const FinalRow end = finalise(p.sinks, q_head + row, state[2 * row], state[2 * row + 1]);
+            const FinalRow end =
+                finalise(p.sinks, q_head + row, state[2 * row], state[2 * row + 1]);
             auto* o = pointer<typename Element::Storage>(p.o) + run.request * p.o_batch_stride +
                       (q_head + row) * p.o_head_stride;
             o[dim] = Element::narrow(rows[row * row_pitch + dim] * end.factor);
             if (dim == 0 && p.lse)
-                pointer<float>(p.lse)[uint64_t(run.request) * (p.num_kv_heads * p.group) + q_head +
-                                      row] = end.lse;
+                pointer<float>(
+                    p.lse)[uint64_t(run.request) * (p.num_kv_heads * p.group) + q_head + row] =
+                    end.lse;
         }
     }
 

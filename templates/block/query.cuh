@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The queries of a segment as B operands: column g is one query head, the dims in the order in which
-// K's codec yields them. Wide heads keep them in shared memory, for want of registers.
+// The queries of a segment as B operands: column g is one query head, the dims in the order in
+// which K's codec yields them. Wide heads keep them in shared memory, for want of registers.
 #pragma once
 #include "block/pieces.cuh"
 #include "block/types.cuh"
@@ -26,20 +26,20 @@ struct Query {
     float score_scale;  // to be put on the products
 
     // The whole block calls it, at the start of a segment.
-    __device__ __forceinline__ void load(const ftj_decode_params& p, uint32_t request, uint32_t head,
-                                         uint32_t first_head, uint32_t heads) {
+    __device__ __forceinline__ void load(const ftj_decode_params& p, uint32_t request,
+                                         uint32_t head, uint32_t first_head, uint32_t heads) {
         const uint32_t g = ptx::thread_index() % warp_size / 4;
         const auto* rows = pointer<const typename Element::Storage>(p.q) +
                            request * p.q_batch_stride +
                            (head * p.group + first_head) * p.q_head_stride;
         Pairs pairs[n_tiles];
         float factor = 1.0f;
-        #pragma unroll
+#pragma unroll
         for (int n = 0; n < n_tiles; n++)
             load_head(8 * n + g < heads ? rows + (8 * n + g) * p.q_head_stride : nullptr, pairs[n]);
         if constexpr (normalised)
             factor = power_to_top(largest(pairs));
-        #pragma unroll
+#pragma unroll
         for (int n = 0; n < n_tiles; n++)
             put_head(n, pairs[n], factor);
         score_scale = p.score_scale * KCodec::operand_fold / factor;
@@ -66,13 +66,13 @@ private:
         uint32_t words[head_dim / 8];  // of this lane's dims, piece after piece
     };
 
-    // Column g of a tile; a null row is a column of zeros. Of each piece a lane needs one run of dims,
-    // which it loads in vectors.
+    // Column g of a tile; a null row is a column of zeros. Of each piece a lane needs one run of
+    // dims, which it loads in vectors.
     static __device__ __forceinline__ void load_head(const typename Element::Storage* row,
                                                      Pairs& pairs) {
         const uint32_t c = ptx::thread_index() % 4;
         for_each_piece<head_dim, KCodec::widest_key(head_dim)>([&](auto piece) {
-            #pragma unroll
+#pragma unroll
             for (int i = 0; i < piece.dims / 8; i += 2) {
                 ptx::Words2 v = {};
                 if (row)
@@ -87,14 +87,15 @@ private:
     // The lane's dims in the codec's order.
     __device__ __forceinline__ void put_head(int n, const Pairs& pairs, float factor) {
         for_each_piece<head_dim, KCodec::widest_key(head_dim)>([&](auto piece) {
-            #pragma unroll
+#pragma unroll
             for (int j = 0; j < piece.dims / 16; j++) {
                 uint32_t b[2];
-                #pragma unroll
+#pragma unroll
                 for (int half = 0; half < 2; half++)
-                    b[half] = pair(pairs, piece.at / 4 + KCodec::template key_dim<piece.dims>(j, 0, 2 * half),
-                                   piece.at / 4 + KCodec::template key_dim<piece.dims>(j, 0, 2 * half + 1),
-                                   factor);
+                    b[half] = pair(
+                        pairs, piece.at / 4 + KCodec::template key_dim<piece.dims>(j, 0, 2 * half),
+                        piece.at / 4 + KCodec::template key_dim<piece.dims>(j, 0, 2 * half + 1),
+                        factor);
                 put(n, piece.at / 16 + j, b);
             }
         });
@@ -111,8 +112,8 @@ private:
     }
 
     // Values `low` and `high` of the lane's own as an operand.
-    static __device__ __forceinline__ uint32_t pair(const Pairs& pairs, int low,
-                                                    int high, float factor) {
+    static __device__ __forceinline__ uint32_t pair(const Pairs& pairs, int low, int high,
+                                                    float factor) {
         if constexpr (normalised)
             return KCodec::Mma::pack(value(pairs, low) * factor, value(pairs, high) * factor);
         else
@@ -128,13 +129,13 @@ private:
     // max|q| over all heads of the warp.
     static __device__ __forceinline__ float largest(const Pairs (&pairs)[n_tiles]) {
         float most = 0.0f;
-        #pragma unroll
+#pragma unroll
         for (int n = 0; n < n_tiles; n++) {
-            #pragma unroll
+#pragma unroll
             for (int i = 0; i < head_dim / 4; i++)
                 most = ptx::max_f32(most, abs_of(value(pairs[n], i)));
         }
-        #pragma unroll
+#pragma unroll
         for (uint32_t mask = 1; mask < warp_size; mask *= 2)
             most = ptx::max_f32(most, ptx::shfl_xor(most, mask));
         return most;

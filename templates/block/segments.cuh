@@ -3,8 +3,8 @@
 //
 // A tile is tile_tokens tokens, aligned, of one (request, kv head, block of query heads). All tiles
 // of all such segments in a row are cut into one contiguous, equal range per block; a block walks
-// its range segment by segment. Nothing here depends on anything but lengths and grid, so a replayed
-// graph computes what an eager call would.
+// its range segment by segment. Nothing here depends on anything but lengths and grid, so a
+// replayed graph computes what an eager call would.
 #pragma once
 #include "block/types.cuh"
 
@@ -27,7 +27,8 @@ FTJ_DEVICE Visible visible_keys(const ftj_requests_params& requests, uint32_t re
         const auto* indptr = pointer<const int32_t>(requests.indptr);
         length = static_cast<uint32_t>(max_of(indptr[request + 1] - indptr[request], 0));
     } else {
-        length = static_cast<uint32_t>(max_of(pointer<const int32_t>(requests.lengths)[request], 0));
+        length =
+            static_cast<uint32_t>(max_of(pointer<const int32_t>(requests.lengths)[request], 0));
     }
     const uint32_t window = requests.window;
     return {window && length > window ? length - window : 0, length};
@@ -70,8 +71,8 @@ struct Segment {
     }
 };
 
-// How all tiles were cut: what is needed to find the block that owns one. Kept in shared memory, for
-// it is wanted once a segment.
+// How all tiles were cut: what is needed to find the block that owns one. Kept in shared memory,
+// for it is wanted once a segment.
 struct Cut {
     uint64_t total;   // tiles of the whole call
     uint64_t begin;   // this block's first, counted over all segments
@@ -94,9 +95,9 @@ struct WorkRange {
     const Cut* cut;  // shared
 };
 
-// Every thread of the block gets the block's range. `sums` is scratch for num_threads values and four
-// words. With few requests a thread has at most one; with very many it adds up a run of them, and the thread
-// whose run holds the block's first tile walks that run once more.
+// Every thread of the block gets the block's range. `sums` is scratch for num_threads values and
+// four words. With few requests a thread has at most one; with very many it adds up a run of them,
+// and the thread whose run holds the block's first tile walks that run once more.
 template <uint32_t tile_tokens, uint32_t num_threads>
 static __device__ WorkRange<tile_tokens> deal_work(const ftj_requests_params& requests,
                                                    uint32_t num_heads, uint32_t head_blocks,
@@ -132,7 +133,8 @@ static __device__ WorkRange<tile_tokens> deal_work(const ftj_requests_params& re
     if (thread == 0)
         *cut = all;
 
-    // What the thread with the block's first tile found: request, tiles of it before ours, its keys.
+    // What the thread with the block's first tile found: request, tiles of it before ours, its
+    // keys.
     auto* found = reinterpret_cast<uint32_t*>(sums + num_threads);
     if (all.begin >= before_run && all.begin < before_run + sums[thread]) {
         uint64_t before = before_run;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A ring of tiles for one or several warps, filled by bulk copies (sm_90): a few instructions of one
-// lane a tile. Warps that share a ring share each tile, a run of its tokens to each.
+// A ring of tiles for one or several warps, filled by bulk copies (sm_90): a few instructions of
+// one lane a tile. Warps that share a ring share each tile, a run of its tokens to each.
 //
 // In the packed order a (page, head) is one record, and a tile of whole pages comes by one copy a
 // page and lies in the stage as it does in the cache. Otherwise (HND, or pages larger than a tile)
@@ -82,7 +82,8 @@ struct Stage {
         return {static_cast<uint32_t>(row[mine / page_size]), 0};
     }
 
-    // The stages, filled and read in turn. All lanes of all its warps wait; those of the first fill.
+    // The stages, filled and read in turn. All lanes of all its warps wait; those of the first
+    // fill.
     struct Ring {
         uint32_t base;      // shared address of stage 0
         uint32_t barriers;  // shared address of stage 0's
@@ -151,8 +152,7 @@ struct Stage {
             const PageCorner<Config> corner(cache, head, place.page);
             ptx::mbarrier_arrive_expect_tx(barrier, Config::record_bytes);
             ptx::cp_async_bulk(stage, pointer<const void>(corner.of(cache.k.codes)),
-                               Config::record_bytes, barrier,
-                               ptx::createpolicy_evict_first());
+                               Config::record_bytes, barrier, ptx::createpolicy_evict_first());
         }
 
         // One copy for each page of the tile that shows a key; lane i has page i.
@@ -161,8 +161,8 @@ struct Stage {
                                                      uint32_t token, Place place) const {
             const uint32_t lane = ptx::thread_index() % warp_size;
             const uint32_t first = keys.begin > token ? (keys.begin - token) / page_size : 0;
-            const uint32_t end = min_of(uint32_t(num_pages),
-                                        (keys.end - token + page_size - 1) / page_size);
+            const uint32_t end =
+                min_of(uint32_t(num_pages), (keys.end - token + page_size - 1) / page_size);
             if (lane == 0)
                 ptx::mbarrier_arrive_expect_tx(barrier, (end - first) * Config::record_bytes);
             ptx::sync_warp();
@@ -170,8 +170,7 @@ struct Stage {
                 const PageCorner<Config> corner(cache, head, place.page);
                 ptx::cp_async_bulk(stage + lane * Config::record_bytes,
                                    pointer<const void>(corner.of(cache.k.codes)),
-                                   Config::record_bytes, barrier,
-                               ptx::createpolicy_evict_first());
+                                   Config::record_bytes, barrier, ptx::createpolicy_evict_first());
             }
         }
 
@@ -199,14 +198,14 @@ struct Stage {
         __device__ __forceinline__ void copy_span(uint64_t corner, uint32_t shared, uint32_t offset,
                                                   uint32_t barrier) const {
             if constexpr (row_bytes > 0)
-                ptx::cp_async_bulk(shared, pointer<const void>(corner + offset * uint32_t(row_bytes)),
-                                   tokens * row_bytes, barrier,
-                                   ptx::createpolicy_evict_first());
+                ptx::cp_async_bulk(shared,
+                                   pointer<const void>(corner + offset * uint32_t(row_bytes)),
+                                   tokens * row_bytes, barrier, ptx::createpolicy_evict_first());
         }
     };
 
-    // Zeros for V where no key is visible: whatever lies there, times a weight of 0, must be 0. Each
-    // warp clears what it is going to read.
+    // Zeros for V where no key is visible: whatever lies there, times a weight of 0, must be 0.
+    // Each warp clears what it is going to read.
     static __device__ __forceinline__ void clear_invisible(uint32_t stage, Visible keys,
                                                            uint32_t token, uint32_t part) {
         const uint32_t lane = ptx::thread_index() % warp_size;
@@ -228,14 +227,16 @@ struct Stage {
 
 private:
     static constexpr int place(int at, int in_record, int in_arrays, int row_bytes) {
-        return records ? at / page_size * Config::record_bytes + in_record + at % page_size * row_bytes
-                       : in_arrays + at * row_bytes;
+        return records
+                   ? at / page_size * Config::record_bytes + in_record + at % page_size * row_bytes
+                   : in_arrays + at * row_bytes;
     }
     // place() of a row known at run time, from that of row 0.
     template <int row_bytes>
     static __device__ __forceinline__ uint32_t at_run_time(uint32_t at, uint32_t of_row_0) {
-        return records ? of_row_0 + at / page_size * Config::record_bytes + at % page_size * row_bytes
-                       : of_row_0 + at * row_bytes;
+        return records
+                   ? of_row_0 + at / page_size * Config::record_bytes + at % page_size * row_bytes
+                   : of_row_0 + at * row_bytes;
     }
 
     template <int row_bytes>

@@ -39,8 +39,8 @@ struct Stage {
         return 0;
     }
 
-    // Where this lane's token of a tile lies; looked up one tile ahead of its use. When a page holds
-    // whole tiles, where the tile's first token lies, the same in every lane.
+    // Where this lane's token of a tile lies; looked up one tile ahead of its use. When a page
+    // holds whole tiles, where the tile's first token lies, the same in every lane.
     struct Place {
         uint32_t page;
         uint32_t offset;
@@ -69,7 +69,7 @@ struct Stage {
 
     // The warp's stages, filled and read in turn. All lanes call everything.
     struct Ring {
-        uint32_t base;   // shared address of stage 0
+        uint32_t base;    // shared address of stage 0
         uint32_t filled;  // stage to be filled next
         uint32_t read;    // stage to be read next
 
@@ -140,14 +140,15 @@ private:
     };
 
     template <int row_bytes>
-    static __device__ __forceinline__ void fetch_span(uint64_t corner, uint32_t shared, Place place) {
+    static __device__ __forceinline__ void fetch_span(uint64_t corner, uint32_t shared,
+                                                      Place place) {
         constexpr int span = tokens * row_bytes;
         static_assert(span % 16 == 0, "16 tokens or more of any array are whole vectors");
         if constexpr (row_bytes > 0) {
             const uint32_t lane_bytes = ptx::thread_index() % warp_size * 16;
             const unsigned char* global = pointer<const unsigned char>(
                 corner + (place.offset * uint32_t(row_bytes) + lane_bytes));
-            #pragma unroll
+#pragma unroll
             for (int at = 0; at < span; at += warp_size * 16) {
                 if (at + int(warp_size) * 16 <= span || lane_bytes < uint32_t(span - at))
                     Copy::copy<16>(shared + at + lane_bytes, global + at);
@@ -157,8 +158,8 @@ private:
 
     // Rolled up: it serves the ends of requests, and caches whose rows lie apart.
     template <int row_bytes, int chunk>
-    static __device__ __forceinline__ void fetch_rows(const ftj_array_params& array, uint32_t shared,
-                                                      const Rows& rows) {
+    static __device__ __forceinline__ void fetch_rows(const ftj_array_params& array,
+                                                      uint32_t shared, const Rows& rows) {
         if constexpr (row_bytes > 0) {
             constexpr uint32_t chunks = row_bytes / chunk;
             constexpr uint32_t total = tokens * chunks;
@@ -166,7 +167,7 @@ private:
             constexpr int unroll = spans ? 1 : 4;
             const uint32_t lane = ptx::thread_index() % warp_size;
             const uint64_t head = array.base + rows.head * array.head_stride;
-            #pragma unroll unroll
+#pragma unroll unroll
             for (uint32_t at = 0; at < total; at += warp_size) {
                 const uint32_t piece = min_of(at + lane, total - 1);
                 const uint32_t row = piece / chunks;
@@ -180,9 +181,9 @@ private:
                 if (row < rows.first || row >= rows.last)
                     clear<chunk>(to);
                 else
-                    move<chunk>(to, pointer<const unsigned char>(
-                                        head + page * array.page_stride +
-                                        offset * array.slot_stride + piece % chunks * chunk));
+                    move<chunk>(to, pointer<const unsigned char>(head + page * array.page_stride +
+                                                                 offset * array.slot_stride +
+                                                                 piece % chunks * chunk));
             }
         }
     }

@@ -3,9 +3,9 @@
 //
 //   s = score_scale * q . k     o = sum_t p_t v_t     p_t = 2^(s_t - max)     l = sum_t p_t
 //
-// A block walks a contiguous range of tiles (segments.cuh); its groups of warps_per_tile warps (one,
-// or a few that share the tokens of a tile) take the tiles in turn, each with a ring of stages of its
-// own, so that the main loop has no barrier but the group's:
+// A block walks a contiguous range of tiles (segments.cuh); its groups of warps_per_tile warps
+// (one, or a few that share the tokens of a tile) take the tiles in turn, each with a ring of
+// stages of its own, so that the main loop has no barrier but the group's:
 //
 //   group   wait(tile i) | fetch(tile i + stages - 1) | score, softmax, accumulate (tile i)
 //
@@ -64,7 +64,8 @@ struct AttnDecode {
         unsigned char* smem = ptx::dynamic_shared();
         const Work work = deal_work<tile_tokens, Config::num_threads>(
             p.requests, p.num_kv_heads, p.head_blocks, num_groups,
-            reinterpret_cast<uint64_t*>(smem + Smem::rows), reinterpret_cast<Cut*>(smem + Smem::cut));
+            reinterpret_cast<uint64_t*>(smem + Smem::rows),
+            reinterpret_cast<Cut*>(smem + Smem::cut));
         if (!work.count)
             return;
 

@@ -80,8 +80,8 @@ struct KvStore {
                                                          is_stored);
     }
 
-    // Slot 0 of the page, head: bytes from an array's first. In one allocation all arrays step alike
-    // from page to page and from head to head, and those products are made once.
+    // Slot 0 of the page, head: bytes from an array's first. In one allocation all arrays step
+    // alike from page to page and from head to head, and those products are made once.
     struct Corner {
         Place place;
         uint32_t head;

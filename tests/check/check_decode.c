@@ -27,20 +27,20 @@ static const uint32_t page_sizes[4] = {1, 16, 64, 784};
 #define NUM_QUICK      47 /* all of the main pairs, three rows of each other one */
 #define NUM_MATRIX     (NUM_MAIN_PAIRS * 8 * 7 * 4 * 3)
 
-/* Options that are not axes of the matrix, turned over by a number that shares no period with
- * them. */
-static void rotate_options(struct attention_shape *shape, uint32_t i)
+/* Options that are not axes of the matrix, turned over by numbers that share no period with them:
+ * those that a kernel is compiled for by `cell`, the others by `i`. */
+static void rotate_options(struct attention_shape *shape, uint32_t cell, uint32_t i)
 {
     static const uint32_t windows[5] = {0, 33, 0, 1, 130};
     static const uint32_t blocks[4] = {0, 1, 0, 5};
-    shape->table = (i ^ (i >> 2)) & 1 ? FTJ_TABLE_SLOTS : FTJ_TABLE_BLOCKS;
-    shape->dtype = ((i >> 1) ^ (i >> 3)) & 1 ? FTJ_DTYPE_FP16 : FTJ_DTYPE_BF16;
+    shape->table = (cell ^ (cell >> 2)) & 1 ? FTJ_TABLE_SLOTS : FTJ_TABLE_BLOCKS;
+    shape->dtype = ((cell >> 1) ^ (cell >> 3)) & 1 ? FTJ_DTYPE_FP16 : FTJ_DTYPE_BF16;
+    shape->softcap = cell % 4 == 3 ? 15.0f : 0;
+    shape->wide_strides = ((cell >> 2) ^ cell) & 1;
     shape->window = windows[i % 5];
     shape->max_blocks = blocks[(i / 3) % 4];
-    shape->softcap = i % 4 == 3 ? 15.0f : 0;
     shape->sm_scale = i % 7 == 2 ? 0.05f : 0;
     shape->has_sinks = i % 3 == 1;
-    shape->wide_strides = ((i >> 2) ^ i) & 1;
     shape->no_lse = i % 11 == 10;
     shape->num_kv_heads = 1 + (i / 2) % 3;
 }
@@ -62,6 +62,7 @@ static struct attention_shape shape_of(uint64_t index)
 {
     struct attention_shape shape = {0};
     uint32_t turn = (uint32_t)index;
+    uint32_t cell;
     if (index < NUM_COVERING) {
         uint32_t pair = turn % NUM_MAIN_PAIRS;
         uint32_t i = turn / NUM_MAIN_PAIRS;
@@ -76,7 +77,7 @@ static struct attention_shape shape_of(uint64_t index)
         shape.group = groups[(i + pair) % 7];
         shape.page_size = page_sizes[(i + i / 4 + pair) % 4];
         shape.order = (ftj_kv_order)((i + pair) % 3);
-        turn = i + 3 * pair;
+        cell = turn = i + 3 * pair;
     } else {
         uint32_t rest = (uint32_t)(index - NUM_COVERING);
         const uint32_t pair = rest % NUM_MAIN_PAIRS;
@@ -89,9 +90,13 @@ static struct attention_shape shape_of(uint64_t index)
         rest /= 4;
         shape.group = groups[rest % 7];
         shape.head_dim = head_dims[rest / 7 % 8];
+        /* Groups of one cell share kernels where they have as many tiles of heads. */
+        const uint32_t cell_index = rest / 7 * 4 * 3 * NUM_MAIN_PAIRS +
+                                    (uint32_t)(index - NUM_COVERING) % (4 * 3 * NUM_MAIN_PAIRS);
+        cell = cell_index * 2654435761u >> 7;
         turn = (uint32_t)(index * 2654435761u >> 7);
     }
-    rotate_options(&shape, turn);
+    rotate_options(&shape, cell, turn);
     choose_lengths(&shape, turn);
     return shape;
 }
