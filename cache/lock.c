@@ -6,128 +6,103 @@
  */
 #include "cache/lock.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
-#include <linux/futex.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "cache/compile_limit.h"
 #include "cache/lock_dir.h"
+#include "cache/lock_file.h"
 
 #define LEAST_WAIT_US    (5u * 1000 * 1000)
-#define MOST_WAIT_US     (600u * 1000 * 1000)
 #define FIRST_NAP_US     1000u
-#define COURTESY_US      15000
+#define COURTESY_US      15000u
 #define LONGEST_NAP_US   32000u
 #define LONGEST_SLEEP_US 250000u
 
+/* Where the locks are, once somebody had to wait: who finds every kernel needs none. */
+struct folder {
+    char path[256]; /* "": there are no locks */
+    int fd;         /* while there is a path */
+    uint32_t num_slots;
+};
+
 struct ftj_locks {
     struct ftj_log log;
-    char dir[256]; /* "": none */
-    int folder;    /* while there is a dir */
-    uint32_t num_slots;
-    atomic_bool was_served; /* the last flight ended with another process's kernel */
+    _Atomic(struct folder *) folder; /* owned; NULL: not looked for yet */
+    atomic_bool was_served;          /* the last flight ended with another process's kernel */
 };
 
-/* What a lock's file holds. Written under the lock, read without it: it only steers waits. */
-struct record {
-    uint32_t num_ends;   /* compiles that ended, one way or the other */
-    uint32_t compile_us; /* of the last one */
-    char hex[32];        /* its key */
-};
+/* ---- the folder ---- */
 
-enum attempt { HELD, BUSY, UNAVAILABLE };
-
-/* ---- one lock ---- */
-
-static void release(struct ftj_lock *lock)
+static void close_folder(struct folder *folder)
 {
-    if (lock->is_held) {
-        /* Not left to close(): a child that was forked meanwhile shares the lock. */
-        flock(lock->file, LOCK_UN);
-        close(lock->file);
+    if (folder && *folder->path)
+        close(folder->fd);
+    free(folder);
+}
+
+/* Threads that come first together all open it; one result is kept. NULL: no memory. */
+static const struct folder *get_folder(struct ftj_locks *locks)
+{
+    struct folder *known = atomic_load(&locks->folder);
+    if (known)
+        return known;
+    struct folder *folder = calloc(1, sizeof(*folder));
+    if (!folder)
+        return NULL;
+    char why[256];
+    folder->num_slots = ftj_compile_limit();
+    const bool is_open =
+        ftj_lock_dir_open(folder->path, sizeof(folder->path), &folder->fd, why, sizeof(why));
+    if (!is_open)
+        folder->path[0] = '\0';
+    if (!atomic_compare_exchange_strong(&locks->folder, &known, folder)) {
+        close_folder(folder);
+        return known;
     }
-    *lock = (struct ftj_lock){0};
-}
-
-static struct record read_record(int file)
-{
-    struct record record = {0};
-    if (pread(file, &record, sizeof(record), 0) != (ssize_t)sizeof(record))
-        return (struct record){0};
-    if (record.compile_us > MOST_WAIT_US / 4)
-        record.compile_us = MOST_WAIT_US / 4;
-    return record;
-}
-
-/* A file that cannot be written to still locks. */
-static void write_record(int file, const struct record *record)
-{
-    if (pwrite(file, record, sizeof(*record), 0) < 0)
-        return;
-}
-
-/* So that those who come now can be woken. */
-static void init_record(int file)
-{
-    const struct record record = read_record(file);
-    if (record.num_ends == 0)
-        write_record(file, &record);
+    if (!is_open)
+        ftj_say(&locks->log, FTJ_LOG_DEBUG, "processes do not wait for each other's compiles: %s",
+                why);
+    return folder;
 }
 
 /* -1: there is no such lock to be had. */
-static int open_file(const struct ftj_locks *locks, const char *name)
+static int open_lock(struct ftj_locks *locks, const char *name)
 {
-    if (!*locks->dir)
-        return -1;
-    return openat(locks->folder, name, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY, 0600);
+    const struct folder *folder = get_folder(locks);
+    return folder && *folder->path ? ftj_lock_file_open(folder->fd, name) : -1;
 }
 
-static enum attempt try_lock(int file)
+/* Any slot will do. `record` gets the sum of all ends, and the longest of the last compiles. */
+static enum ftj_lock_attempt try_slots(struct ftj_locks *locks, struct ftj_lock *lock,
+                                       struct ftj_lock_record *record)
 {
-    int result;
-    do
-        result = flock(file, LOCK_EX | LOCK_NB);
-    while (result != 0 && errno == EINTR);
-    if (result == 0)
-        return HELD;
-    return errno == EWOULDBLOCK ? BUSY : UNAVAILABLE;
-}
-
-/* Any slot will do. `record` gets the sum of all compiles, and the longest of the last ones. */
-static enum attempt try_slots(const struct ftj_locks *locks, struct ftj_lock *lock,
-                              struct record *record)
-{
-    *record = (struct record){0};
-    for (uint32_t i = 0; i < locks->num_slots; i++) {
+    const struct folder *folder = get_folder(locks);
+    *record = (struct ftj_lock_record){0};
+    for (uint32_t i = 0; i < (folder ? folder->num_slots : 0); i++) {
         char name[16];
         snprintf(name, sizeof(name), "slot-%u", i);
-        const int file = open_file(locks, name);
-        const enum attempt attempt = file < 0 ? UNAVAILABLE : try_lock(file);
-        if (attempt == HELD) {
+        const int file = open_lock(locks, name);
+        if (file < 0)
+            return FTJ_LOCK_UNAVAILABLE;
+        const enum ftj_lock_attempt attempt = ftj_lock_file_try(file);
+        if (attempt == FTJ_LOCK_HELD) {
             *lock = (struct ftj_lock){.file = file, .is_held = true};
-            return HELD;
+            return FTJ_LOCK_HELD;
         }
-        const struct record held = attempt == BUSY ? read_record(file) : *record;
-        if (file >= 0)
-            close(file);
-        if (attempt == UNAVAILABLE)
-            return UNAVAILABLE;
+        const struct ftj_lock_record held = ftj_lock_file_read(file);
+        close(file);
+        if (attempt == FTJ_LOCK_UNAVAILABLE)
+            return FTJ_LOCK_UNAVAILABLE;
         record->num_ends += held.num_ends;
         if (held.compile_us > record->compile_us)
             record->compile_us = held.compile_us;
     }
-    return BUSY;
+    return folder ? FTJ_LOCK_BUSY : FTJ_LOCK_UNAVAILABLE;
 }
 
 /* ---- waiting ---- */
@@ -156,34 +131,8 @@ struct flight_wait {
     bool is_patient;
 };
 
-/* Only a file with its record in it is mapped: its page is there, so that reading it cannot fail
- * for want of memory, which would be a signal. */
-static void *map_file(int file)
-{
-    struct stat about;
-    if (fstat(file, &about) || about.st_size < (off_t)sizeof(struct record))
-        return NULL;
-    void *mapped = mmap(NULL, sizeof(struct record), PROT_READ, MAP_SHARED, file, 0);
-    return mapped == MAP_FAILED ? NULL : mapped;
-}
-
-static void unmap_file(void *mapped)
-{
-    if (mapped)
-        munmap(mapped, sizeof(struct record));
-}
-
-static void sleep_for(const struct wait *wait)
-{
-    const struct timespec pause = {.tv_nsec = (long)wait->nap_us * 1000};
-    if (wait->file)
-        syscall(SYS_futex, wait->file, FUTEX_WAIT, wait->num_ends, &pause, NULL, 0);
-    else
-        nanosleep(&pause, NULL);
-}
-
 /* A nap. False: nothing has ended for so long that the holder is not worth waiting for. */
-static bool nap(struct wait *wait, const struct record *record)
+static bool nap(struct wait *wait, const struct ftj_lock_record *record)
 {
     const uint64_t now = now_us();
     if (wait->nap_us == 0 || wait->num_ends != record->num_ends) {
@@ -199,7 +148,7 @@ static bool nap(struct wait *wait, const struct record *record)
     wait->nap_us = wait->nap_us == 0 ? FIRST_NAP_US : 2 * wait->nap_us;
     if (wait->file || wait->nap_us > longest_us)
         wait->nap_us = longest_us;
-    sleep_for(wait);
+    ftj_lock_file_sleep(wait->file, wait->num_ends, wait->nap_us);
     return true;
 }
 
@@ -208,7 +157,7 @@ static bool nap(struct wait *wait, const struct record *record)
  * `is_patient`, do not. */
 static ftj_status wait_a_turn(struct flight_wait *turn, int file)
 {
-    const struct record record = read_record(file);
+    const struct ftj_lock_record record = ftj_lock_file_read(file);
     const bool has_ended = turn->wait.nap_us > 0 && turn->wait.num_ends != record.num_ends;
     const ftj_status status = has_ended ? turn->look(turn->data) : FTJ_E_NOT_FOUND;
     if (status != FTJ_E_NOT_FOUND)
@@ -226,25 +175,26 @@ static ftj_status wait_for_key(struct ftj_locks *locks, struct flight_wait *turn
 {
     char name[16];
     snprintf(name, sizeof(name), "key-%.2s", turn->key->hex);
-    const int file = open_file(locks, name);
+    const int file = open_lock(locks, name);
     if (file < 0)
         return FTJ_E_NOT_FOUND;
 
-    enum attempt attempt;
+    enum ftj_lock_attempt attempt = FTJ_LOCK_BUSY;
     ftj_status status = FTJ_E_NOT_FOUND;
     turn->is_patient = true;
-    while ((attempt = try_lock(file)) == BUSY && turn->is_patient && status == FTJ_E_NOT_FOUND) {
+    while (status == FTJ_E_NOT_FOUND && turn->is_patient &&
+           (attempt = ftj_lock_file_try(file)) == FTJ_LOCK_BUSY) {
         flight->has_waited = true;
         if (!turn->wait.file)
-            turn->wait.file = map_file(file);
+            turn->wait.file = ftj_lock_file_map(file);
         status = wait_a_turn(turn, file);
     }
-    unmap_file(turn->wait.file);
-    if (attempt == HELD) {
+    ftj_lock_file_unmap(turn->wait.file);
+    if (attempt == FTJ_LOCK_HELD) {
         flight->key = (struct ftj_lock){.file = file, .is_held = true};
-        init_record(file);
+        ftj_lock_file_begin(file);
         /* Between our first look and the lock somebody may have done it all. */
-        return status == FTJ_E_NOT_FOUND ? turn->look(turn->data) : status;
+        return turn->look(turn->data);
     }
     close(file);
     if (status == FTJ_E_NOT_FOUND)
@@ -258,16 +208,16 @@ static ftj_status wait_for_key(struct ftj_locks *locks, struct flight_wait *turn
  * has just woken are scheduled before it. */
 static void let_others_go_first(void)
 {
-    const struct timespec pause = {.tv_nsec = COURTESY_US * 1000};
-    nanosleep(&pause, NULL);
+    ftj_lock_file_sleep(NULL, 0, COURTESY_US);
 }
 
 static ftj_status wait_for_slot(struct ftj_locks *locks, struct flight_wait *turn,
                                 struct ftj_flight *flight)
 {
     struct wait wait = {0};
-    struct record record = {0};
-    while (try_slots(locks, &flight->slot, &record) == BUSY) {
+    struct ftj_lock_record record = {0};
+    ftj_status status = FTJ_E_NOT_FOUND;
+    while (try_slots(locks, &flight->slot, &record) == FTJ_LOCK_BUSY) {
         flight->has_waited = true;
         if (!nap(&wait, &record)) {
             ftj_say(&locks->log, FTJ_LOG_DEBUG,
@@ -275,11 +225,12 @@ static ftj_status wait_for_slot(struct ftj_locks *locks, struct flight_wait *tur
                     "its turn");
             break;
         }
-        const ftj_status status = turn->look(turn->data);
+        status = turn->look(turn->data);
         if (status != FTJ_E_NOT_FOUND)
             return status;
     }
-    return FTJ_E_NOT_FOUND;
+    /* Whoever had the slot may have had it for this kernel. */
+    return wait.nap_us > 0 && flight->slot.is_held ? turn->look(turn->data) : status;
 }
 
 /* ---- the calls ---- */
@@ -291,27 +242,21 @@ ftj_status ftj_locks_create(const struct ftj_log *log, struct ftj_locks **out)
         return ftj_fail(log, FTJ_E_NO_MEMORY, "no memory for the locks");
     if (log)
         locks->log = *log;
-    locks->num_slots = ftj_compile_limit();
-    char why[256];
-    if (!ftj_lock_dir_open(locks->dir, sizeof(locks->dir), &locks->folder, why, sizeof(why))) {
-        locks->dir[0] = '\0';
-        ftj_say(&locks->log, FTJ_LOG_DEBUG, "processes do not wait for each other's compiles: %s",
-                why);
-    }
     *out = locks;
     return FTJ_OK;
 }
 
 void ftj_locks_destroy(struct ftj_locks *locks)
 {
-    if (locks && *locks->dir)
-        close(locks->folder);
+    if (locks)
+        close_folder(atomic_load(&locks->folder));
     free(locks);
 }
 
-const char *ftj_locks_dir(const struct ftj_locks *locks)
+const char *ftj_locks_dir(struct ftj_locks *locks)
 {
-    return locks->dir;
+    const struct folder *folder = get_folder(locks);
+    return folder ? folder->path : "";
 }
 
 ftj_status ftj_flight_begin(struct ftj_locks *locks, const struct ftj_key *key,
@@ -328,34 +273,18 @@ ftj_status ftj_flight_begin(struct ftj_locks *locks, const struct ftj_key *key,
         status = wait_for_slot(locks, &turn, &begun);
     atomic_store(&locks->was_served, status == FTJ_OK);
     if (status != FTJ_E_NOT_FOUND) {
-        release(&begun.slot);
-        release(&begun.key);
+        ftj_lock_file_release(&begun.slot);
+        ftj_lock_file_release(&begun.key);
     }
     *flight = begun;
     return status;
 }
 
-/* Written as the holder, and all who sleep on the number are woken. */
-static void record_end(const struct ftj_lock *lock, const struct ftj_key *key, uint32_t compile_us)
-{
-    if (!lock->is_held)
-        return;
-    struct record record = read_record(lock->file);
-    record.num_ends++;
-    record.compile_us = compile_us;
-    memcpy(record.hex, key->hex, sizeof(record.hex));
-    write_record(lock->file, &record);
-    void *mapped = map_file(lock->file);
-    if (mapped)
-        syscall(SYS_futex, mapped, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
-    unmap_file(mapped);
-}
-
 void ftj_flight_end(struct ftj_flight *flight, const struct ftj_key *key, uint32_t compile_us)
 {
-    record_end(&flight->slot, key, compile_us);
-    release(&flight->slot);
-    record_end(&flight->key, key, compile_us);
-    release(&flight->key);
+    ftj_lock_file_end(&flight->slot, key, compile_us);
+    ftj_lock_file_release(&flight->slot);
+    ftj_lock_file_end(&flight->key, key, compile_us);
+    ftj_lock_file_release(&flight->key);
     *flight = (struct ftj_flight){0};
 }

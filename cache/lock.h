@@ -13,14 +13,13 @@
 
 struct ftj_locks; /* opaque: the folder of lock files, or none */
 
-/* Always makes one (except FTJ_E_NO_MEMORY). The folder is FTJIT_LOCK_DIR, else
- * $XDG_RUNTIME_DIR/ftjit, else /dev/shm/ftjit-<uid>; it must be the user's alone. `log` is copied.
- */
+/* The folder is FTJIT_LOCK_DIR, else $XDG_RUNTIME_DIR/ftjit, else /dev/shm/ftjit-<uid>; it must be
+ * the user's alone. The first flight looks for it. `log` is copied. FTJ_E_NO_MEMORY. */
 FTJ_NODISCARD ftj_status ftj_locks_create(const struct ftj_log *log, struct ftj_locks **out);
 void ftj_locks_destroy(struct ftj_locks *locks); /* NULL is fine; nothing may be held */
 
 /* The folder in use, "" when there is none. Borrowed. */
-const char *ftj_locks_dir(const struct ftj_locks *locks);
+const char *ftj_locks_dir(struct ftj_locks *locks);
 
 /* A file that is locked, or not: zeroed. */
 struct ftj_lock {

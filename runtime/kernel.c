@@ -184,19 +184,24 @@ static ftj_status load_from_disk(struct lookup *lookup, struct ftj_module *modul
 struct loading {
     struct lookup *lookup;
     struct ftj_module *module;
+    bool is_damaged;
 };
 
-/* Asked while another process may be compiling this kernel. */
+/* Asked while another process may be compiling this kernel. What was damaged is said once, and not
+ * looked at again: it may be there to stay. */
 static ftj_status look_again(void *data)
 {
-    const struct loading *loading = data;
+    struct loading *loading = data;
+    if (loading->is_damaged)
+        return FTJ_E_NOT_FOUND;
     const ftj_status status = load_from_disk(loading->lookup, loading->module);
-    return status == FTJ_E_DAMAGED ? FTJ_E_NOT_FOUND : status;
+    loading->is_damaged = status == FTJ_E_DAMAGED;
+    return loading->is_damaged ? FTJ_E_NOT_FOUND : status;
 }
 
 /* On a miss, one process of the node compiles and the others wait for what it publishes. Without a
  * cache there is nothing to wait for, only a turn to take. */
-static ftj_status compile_or_wait(struct lookup *lookup, struct ftj_module *module)
+static ftj_status compile_or_wait(struct lookup *lookup, bool is_damaged, struct ftj_module *module)
 {
     struct ftj_context *ctx = lookup->ctx;
     ftj_telemetry_miss(&ctx->telemetry, &ctx->log, lookup->problem, &ctx->backend.device);
@@ -204,7 +209,7 @@ static ftj_status compile_or_wait(struct lookup *lookup, struct ftj_module *modu
     if (status)
         return status;
     struct ftj_flight flight = {0};
-    struct loading loading = {lookup, module};
+    struct loading loading = {lookup, module, is_damaged};
     const struct ftj_key *key = *ftj_store_dir(ctx->store) ? &lookup->key : NULL;
     status = ftj_flight_begin(ctx->locks, key, look_again, &loading, &flight);
     if (flight.has_waited)
@@ -234,7 +239,7 @@ static ftj_status build(void *data, void **value)
 
     ftj_status status = load_from_disk(lookup, &kernel->module);
     if (status == FTJ_E_NOT_FOUND || status == FTJ_E_DAMAGED)
-        status = compile_or_wait(lookup, &kernel->module);
+        status = compile_or_wait(lookup, status == FTJ_E_DAMAGED, &kernel->module);
     if (status) {
         free(kernel);
         return status;

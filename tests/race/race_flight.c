@@ -10,9 +10,9 @@
  * `nolock` no lock can be had: every answer is right all the same, and compiles may be more.
  *
  * The same herd then runs on the warm cache, and one process alone on a cold one. What the cold
- * herd costs more than those two is the waiting: in a full run (32 processes or more) it may not be
- * more than 0.3 of the warm herd. A real libnvrtc in place of the fake one is counted by the
- * library.
+ * herd costs more than those two is the waiting; with a real libnvrtc, and 32 processes or more, it
+ * may be 0.3 of them. (These processes do nothing else: 64 of them cost 0.1 s of CPU on a warm
+ * cache.)
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -104,6 +104,7 @@ struct outcome {
     int failed;
     uint64_t compiles;
     uint64_t waits;
+    uint64_t compilers; /* processes that compiled at all */
     double cpu_s;
 };
 
@@ -159,6 +160,7 @@ static struct outcome run_herd(char **libraries, int num_processes)
     while (read(pipes.result[0], &stats, sizeof(stats)) == (ssize_t)sizeof(stats)) {
         outcome.compiles += stats.compiles;
         outcome.waits += stats.waits;
+        outcome.compilers += stats.compiles > 0;
     }
     close(pipes.result[0]);
     for (int i = 0; i < num_processes; i++) {
@@ -229,6 +231,7 @@ static void add(struct outcome *sum, const struct outcome *outcome)
     sum->failed |= outcome->failed;
     sum->compiles += outcome->compiles;
     sum->waits += outcome->waits;
+    sum->compilers += outcome->compilers;
     sum->cpu_s += outcome->cpu_s;
 }
 
@@ -278,14 +281,15 @@ int main(int argc, char **argv)
     for (int round = 0; round < num_rounds && !failed; round++)
         failed = run_round(&race);
 
-    const double bar = 1.3 * race.warm.cpu_s + race.one.cpu_s;
+    const double bar = 1.3 * (race.warm.cpu_s + race.one.cpu_s);
     const bool is_fake = strstr(argv[2], "fake") != NULL;
     if (race.has_locks && !is_fake && num_processes >= FULL_RUN && race.cold.cpu_s > bar)
-        failed = fail("the cold herd costs more than 1.3 warm herds and one compile", "");
-    printf("%d processes, %d rounds, %d kernels: %llu compiles, %llu waits; CPU cold %.2f s, warm "
+        failed = fail("the cold herd costs more than 1.3 times the warm one and one compile", "");
+    printf("%d processes, %d rounds, %d kernels: %llu compiles by %llu processes, %llu waits; CPU "
+           "cold %.2f s, warm "
            "%.2f s, one alone %.2f s: %s\n",
            num_processes, num_rounds, NUM_KERNELS, (unsigned long long)race.cold.compiles,
-           (unsigned long long)race.cold.waits, race.cold.cpu_s, race.warm.cpu_s, race.one.cpu_s,
-           failed ? "FAILED" : "ok");
+           (unsigned long long)race.cold.compilers, (unsigned long long)race.cold.waits,
+           race.cold.cpu_s, race.warm.cpu_s, race.one.cpu_s, failed ? "FAILED" : "ok");
     return failed;
 }
