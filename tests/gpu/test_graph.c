@@ -237,19 +237,18 @@ cleanup:
     layer_finish(&layer, row);
 }
 
-/* A kernel that is not there yet is refused inside a capture, and the capture lives on. */
-static void t34_nothing_is_compiled_in_a_capture(struct check_row *row,
-                                                 const struct gpu_driver *driver)
+/* A kernel that is not there yet is refused inside a capture, or loaded; the capture lives on. */
+static void create_in_capture(struct check_row *row, const struct gpu_driver *driver, int mode,
+                              uint32_t head_dim)
 {
     struct layer layer;
     struct graph graph = {0};
     ftj_attention *other = NULL;
     ftj_attention_desc desc = {.ops = FTJ_OP_DECODE, .num_q_heads = 5};
-    const ftj_kv_shape shape = {.num_kv_heads = 1, .head_dim = 48, .page_size = 11};
+    const ftj_kv_shape shape = {.num_kv_heads = 1, .head_dim = head_dim, .page_size = 11};
     if (!check_ok(row, ftj_kv_layout_init(&desc.kv, &shape), "ftj_kv_layout_init") ||
         !layer_init(&layer, row) || !layer_update(&layer, row, &steps[0]) ||
-        !gpu_ok(row, driver->begin_capture(layer.stream, CAPTURE_THREAD_LOCAL),
-                "cuStreamBeginCapture"))
+        !gpu_ok(row, driver->begin_capture(layer.stream, mode), "cuStreamBeginCapture"))
         goto cleanup;
     const ftj_status status = ftj_attention_create(row->ctx, &desc, &other);
     if (status != FTJ_OK && status != FTJ_E_CAPTURE)
@@ -263,6 +262,15 @@ cleanup:
     ftj_attention_destroy(other);
     graph_finish(&graph, driver);
     layer_finish(&layer, row);
+}
+
+/* In each mode: global, of the thread, relaxed. Each time the kernel is a new one. */
+static void t34_nothing_is_compiled_in_a_capture(struct check_row *row,
+                                                 const struct gpu_driver *driver)
+{
+    static const uint32_t head_dims[] = {48, 80, 112};
+    for (int mode = 0; mode < 3; mode++)
+        create_in_capture(row, driver, mode, head_dims[mode]);
 }
 
 int main(void)
