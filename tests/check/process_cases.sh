@@ -13,7 +13,7 @@ work=$(mktemp -d "${TMPDIR:-/tmp}/ftjit-cases.XXXXXX") || exit 1
 trap 'chmod -R u+w "$work"; rm -rf "$work"' EXIT
 number=0
 failed=0
-export HOME="$work/home" LC_ALL=C
+export HOME="$work/home" LC_ALL=C FTJIT_LOCK_DIR="$work/locks"
 unset FTJIT_CACHE_DIR XDG_CACHE_HOME FTJIT_FEATURES FTJIT_CUDA_DRIVER
 mkdir "$work/home"
 
@@ -98,6 +98,37 @@ damaged directory 'rm "$entry" && mkdir "$entry"'
 leftovers=$(find "$work"/cache/v1/tmp -type f | wc -l)
 [ "$leftovers" = 0 ] || complain "$leftovers temporary files were left"
 result "O22 no temporary files"
+
+# ---- O23: eight cold processes at once ----------------------------------------------------------
+
+# Each checks its own answers. They start together; the barrier is tests/race/race_flight.c's.
+rounds=${FTJIT_O23_ROUNDS:-3}
+kernels=$(entries "$work/sound" | wc -l)
+for round in $(seq "$rounds"); do
+    rm -rf "$work/herd"
+    for process in 1 2 3 4 5 6 7 8; do
+        (
+            FTJIT_CACHE_DIR=$work/herd "$ftjit" bench decode --quick --device "$device" \
+                --kv-dtype fp8 --verbose >"$work/out.$process" 2>"$work/err.$process" </dev/null
+            echo $? >"$work/code.$process"
+        ) &
+    done
+    wait
+    for process in 1 2 3 4 5 6 7 8; do
+        [ "$(cat "$work/code.$process")" = 0 ] || complain "round $round: process $process failed"
+        grep -q ' ok' "$work/out.$process" || complain "round $round: process $process has no check"
+    done
+    total=$(cat "$work"/err.? | grep -c ' compiled ')
+    [ "$total" = "$kernels" ] || complain "round $round: $total compiles of $kernels kernels"
+    found=$(entries "$work/herd" | wc -l)
+    [ "$found" = "$kernels" ] || complain "round $round: $found entries of $kernels kernels"
+    leftovers=$(find "$work/herd/v1/tmp" -type f | wc -l)
+    [ "$leftovers" = 0 ] || complain "round $round: $leftovers temporary files were left"
+done
+FTJIT_CACHE_DIR=$work/herd
+decode
+[ "$(compiled)" = 0 ] || complain "a second start compiled $(compiled) kernels"
+result "O23 eight cold processes, $rounds rounds"
 
 # ---- O24: no usable cache directory -------------------------------------------------------------
 
