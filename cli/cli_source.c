@@ -15,7 +15,8 @@ static const char help[] =
     "entry) and the compiler's options as comments at its head. Compiles nothing and needs no\n"
     "GPU; the key depends on the compiler that is found here.\n"
     "\n"
-    "  --op OP          store, decode, combine, merge or generic (default: decode)\n"
+    "  --op OP          store, decode, combine, merge, generic, extend or\n"
+    "                   extend_combine (default: decode)\n"
     "  --target T       sm_75 to sm_121a, or cpu (default: sm_90a)\n"
     "  --features LIST  remove features, as FTJIT_FEATURES does: -fp8_convert, or none\n"
     "  --kv-dtype F     bf16, fp16, fp8, nvfp4, or K+V: fp8+nvfp4 (default: fp8+nvfp4)\n"
@@ -73,7 +74,8 @@ static const struct option options[] = {
 };
 
 /* In the order of enum ftj_kernel_op, ftj_kv_order and ftj_kv_table; ftj_dtype's start at 1. */
-static const char *const op_names[] = {"store", "decode", "combine", "merge", "generic", NULL};
+static const char *const op_names[] = {"store",   "decode", "combine",        "merge",
+                                       "generic", "extend", "extend_combine", NULL};
 static const char *const order_names[] = {"packed", "hnd", "nhd", NULL};
 static const char *const table_names[] = {"blocks", "slots", NULL};
 static const char *const dtype_names[] = {"bf16", "fp16", "fp32", NULL};

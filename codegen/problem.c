@@ -110,7 +110,8 @@ static ftj_status check_heads(const ftj_attention_desc *desc, const struct ftj_l
 
 ftj_status ftj_desc_check(const ftj_attention_desc *desc, const struct ftj_log *log)
 {
-    const uint32_t all_ops = FTJ_OP_STORE | FTJ_OP_DECODE | FTJ_OP_MERGE | FTJ_OP_GENERIC;
+    const uint32_t all_ops =
+        FTJ_OP_STORE | FTJ_OP_DECODE | FTJ_OP_MERGE | FTJ_OP_GENERIC | FTJ_OP_EXTEND;
     if (desc->ops & ~all_ops)
         return ftj_fail(log, FTJ_E_INVALID, "ops is 0x%x; allowed: FTJ_OP_* bits, 0x%x", desc->ops,
                         all_ops);
@@ -220,7 +221,7 @@ void ftj_problem_init(struct ftj_problem *problem, enum ftj_kernel_op op,
         problem->io_dtype = or_default(desc->generic_dtype, problem->dtype);
     if (op == FTJ_KERNEL_DECODE || op == FTJ_KERNEL_COMBINE)
         problem->group = desc->num_q_heads ? desc->num_q_heads / kv_heads : 1;
-    if (op == FTJ_KERNEL_DECODE || op == FTJ_KERNEL_GENERIC) {
+    if (op == FTJ_KERNEL_DECODE || op == FTJ_KERNEL_GENERIC || op == FTJ_KERNEL_EXTEND) {
         problem->table = desc->table;
         problem->has_softcap = desc->softcap > 0.0f;
         if (problem->table == FTJ_TABLE_SLOTS)
@@ -229,6 +230,6 @@ void ftj_problem_init(struct ftj_problem *problem, enum ftj_kernel_op op,
             problem->needs |= FTJ_NEED_SOFTCAP;
     }
     problem->needs |= need_of_dtype(problem->dtype) | need_of_dtype(problem->io_dtype);
-    if (op != FTJ_KERNEL_COMBINE && op != FTJ_KERNEL_MERGE)
+    if (op != FTJ_KERNEL_COMBINE && op != FTJ_KERNEL_MERGE && op != FTJ_KERNEL_EXTEND_COMBINE)
         init_cache(problem, desc);
 }

@@ -6,15 +6,17 @@
 #include "base/device.h"
 #include "ftjit/attention.h"
 
-/* Kernels, as opposed to the public FTJ_OP_* bits: a decode is two of them. */
+/* Kernels, as opposed to the public FTJ_OP_* bits: a decode is two of them, an extend too. */
 enum ftj_kernel_op {
     FTJ_KERNEL_STORE,
     FTJ_KERNEL_DECODE,
     FTJ_KERNEL_COMBINE,
     FTJ_KERNEL_MERGE,
     FTJ_KERNEL_GENERIC,
+    FTJ_KERNEL_EXTEND,
+    FTJ_KERNEL_EXTEND_COMBINE,
 };
-#define FTJ_NUM_KERNEL_OPS 5
+#define FTJ_NUM_KERNEL_OPS 7
 
 /* Needs a variant must cover. */
 enum ftj_need {

@@ -6,7 +6,8 @@
 
 static const char version[] = "ftjit-problem-1";
 
-static const char *const op_names[] = {"store", "decode", "combine", "merge", "generic", NULL};
+static const char *const op_names[] = {"store",   "decode", "combine",        "merge",
+                                       "generic", "extend", "extend_combine", NULL};
 static const char *const dtype_names[] = {"bf16", "fp16", "fp32", NULL};
 static const char *const format_names[] = {"16bit", "fp8", "nvfp4", NULL};
 static const char *const order_names[] = {"packed", "hnd", "nhd", NULL};

@@ -34,6 +34,16 @@ bool ftj_tune_combine_overlapped(const struct ftj_problem *problem, const struct
 void ftj_write_combine(struct ftj_text *text, const struct ftj_problem *problem,
                        const struct ftj_config *config, const struct ftj_device *device);
 
+bool ftj_tune_extend(const struct ftj_problem *problem, const struct ftj_device *device,
+                     struct ftj_config *config);
+void ftj_write_extend(struct ftj_text *text, const struct ftj_problem *problem,
+                      const struct ftj_config *config, const struct ftj_device *device);
+
+bool ftj_tune_extend_combine(const struct ftj_problem *problem, const struct ftj_device *device,
+                             struct ftj_config *config);
+void ftj_write_extend_combine(struct ftj_text *text, const struct ftj_problem *problem,
+                              const struct ftj_config *config, const struct ftj_device *device);
+
 bool ftj_tune_merge(const struct ftj_problem *problem, const struct ftj_device *device,
                     struct ftj_config *config);
 void ftj_write_merge(struct ftj_text *text, const struct ftj_problem *problem,

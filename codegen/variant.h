@@ -17,7 +17,12 @@ struct ftj_config {
     uint32_t warps_per_tile; /* decode: warps that share a ring and the tokens of its tiles */
     uint32_t n_tiles;        /* decode: tiles of 8 query heads a warp holds */
     bool overlaps_previous;  /* launched to start before the kernel before it has ended */
-    uint32_t rows_per_block; /* store, merge, generic: rows a block serves */
+    uint32_t rows_per_block; /* store, merge, generic, extend's combine: rows a block serves */
+    uint32_t block_rows;     /* extend: rows of a query tile */
+    uint32_t m_tiles;        /* extend: tiles of 16 of them a warp holds */
+    uint32_t part_dims;      /* extend: dims of O a warp holds */
+    uint32_t new_tokens;     /* extend: tokens of a tile that is not in the cache */
+    uint32_t step_tokens;    /* extend: tokens whose scores a warp holds at a time */
 };
 
 struct ftj_variant {

@@ -33,9 +33,10 @@ static ftj_status build_kernels(struct ftj_attention *attn)
         uint32_t op;
         enum ftj_kernel_op kernel;
     } rows[] = {
-        {FTJ_OP_STORE, FTJ_KERNEL_STORE},     {FTJ_OP_DECODE, FTJ_KERNEL_DECODE},
-        {FTJ_OP_DECODE, FTJ_KERNEL_COMBINE},  {FTJ_OP_MERGE, FTJ_KERNEL_MERGE},
-        {FTJ_OP_GENERIC, FTJ_KERNEL_GENERIC},
+        {FTJ_OP_STORE, FTJ_KERNEL_STORE},           {FTJ_OP_DECODE, FTJ_KERNEL_DECODE},
+        {FTJ_OP_DECODE, FTJ_KERNEL_COMBINE},        {FTJ_OP_MERGE, FTJ_KERNEL_MERGE},
+        {FTJ_OP_GENERIC, FTJ_KERNEL_GENERIC},       {FTJ_OP_EXTEND, FTJ_KERNEL_EXTEND},
+        {FTJ_OP_EXTEND, FTJ_KERNEL_EXTEND_COMBINE},
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
         if (!(attn->desc.ops & rows[i].op))
@@ -65,6 +66,17 @@ static void plan_decode(struct ftj_attention *attn)
         attn->decode_blocks = attn->desc.max_blocks;
 }
 
+static void plan_extend(struct ftj_attention *attn)
+{
+    const struct ftj_kernel *extend = attn->kernels[FTJ_KERNEL_EXTEND];
+    if (!extend)
+        return;
+    attn->extend_rows = extend->config.block_rows;
+    attn->extend_blocks = attn->ctx->backend.device.num_sms * extend->module.blocks_per_sm;
+    if (attn->desc.max_blocks && attn->desc.max_blocks < attn->extend_blocks)
+        attn->extend_blocks = attn->desc.max_blocks;
+}
+
 ftj_status ftj_attention_create(ftj_context *ctx, const ftj_attention_desc *desc,
                                 ftj_attention **out)
 {
@@ -88,6 +100,7 @@ ftj_status ftj_attention_create(ftj_context *ctx, const ftj_attention_desc *desc
         return status;
     }
     plan_decode(attn);
+    plan_extend(attn);
     *out = attn;
     return FTJ_OK;
 }
@@ -169,6 +182,28 @@ ftj_status ftj_attention_decode(ftj_attention *attn, const ftj_decode_args *args
     const uint64_t rows = (uint64_t)args->requests.batch * attn->desc.num_q_heads;
     return launch(attn, FTJ_KERNEL_COMBINE, blocks_for(attn, FTJ_KERNEL_COMBINE, rows), &params,
                   sizeof(params), stream);
+}
+
+ftj_status ftj_attention_extend(ftj_attention *attn, const ftj_extend_args *args,
+                                struct CUstream_st *stream)
+{
+    ftj_extend_params params;
+    ftj_status status = need(attn, FTJ_KERNEL_EXTEND, "FTJ_OP_EXTEND");
+    if (status || !args->requests.batch || !args->num_queries)
+        return status;
+    status = check_stream(attn, stream);
+    if (status)
+        return status;
+    status = ftj_args_extend(attn, args, &params);
+    if (status)
+        return status;
+    status = launch(attn, FTJ_KERNEL_EXTEND, attn->extend_blocks, &params, sizeof(params), stream);
+    if (status)
+        return status;
+    const uint64_t rows = (uint64_t)attn->extend_blocks * attn->extend_rows;
+    return launch(attn, FTJ_KERNEL_EXTEND_COMBINE,
+                  blocks_for(attn, FTJ_KERNEL_EXTEND_COMBINE, rows), &params, sizeof(params),
+                  stream);
 }
 
 ftj_status ftj_attention_generic(ftj_attention *attn, const ftj_generic_args *args,

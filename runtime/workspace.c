@@ -3,6 +3,7 @@
 #include "runtime/workspace.h"
 
 #define PART_ALIGNMENT 256u
+#define SPLIT_BYTES    32u /* of block/query_tile.cuh */
 
 static size_t take(size_t *end, size_t bytes)
 {
@@ -23,7 +24,19 @@ struct ftj_workspace ftj_workspace_plan(const struct ftj_attention *attn, uint32
     return plan;
 }
 
+struct ftj_extend_workspace ftj_extend_workspace_plan(const struct ftj_attention *attn)
+{
+    const size_t rows = (size_t)2 * attn->extend_blocks * attn->extend_rows;
+    struct ftj_extend_workspace plan = {0};
+    plan.partial_out = take(&plan.bytes, rows * attn->desc.kv.shape.head_dim * sizeof(float));
+    plan.partial_state = take(&plan.bytes, rows * 2 * sizeof(float));
+    plan.splits = take(&plan.bytes, (size_t)attn->extend_blocks * SPLIT_BYTES);
+    return plan;
+}
+
 size_t ftj_attention_workspace_bytes(const ftj_attention *attn, uint32_t max_batch)
 {
-    return ftj_workspace_plan(attn, max_batch).bytes;
+    const size_t decode = ftj_workspace_plan(attn, max_batch).bytes;
+    const size_t extend = ftj_extend_workspace_plan(attn).bytes;
+    return decode > extend ? decode : extend;
 }

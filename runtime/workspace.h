@@ -12,6 +12,16 @@ struct ftj_workspace {
     size_t bytes;
 };
 
+/* Where the partial results of an extend lie. */
+struct ftj_extend_workspace {
+    size_t partial_out;   /* float [2 * blocks][block_rows][head_dim] */
+    size_t partial_state; /* float2 [2 * blocks][block_rows] */
+    size_t splits;        /* uint32 [blocks][8] */
+    size_t bytes;
+};
+
+struct ftj_extend_workspace ftj_extend_workspace_plan(const struct ftj_attention *attn);
+
 /* Offsets for a batch. A block leaves at most two partial results: of the segment it starts in and
  * of the one it ends in. */
 struct ftj_workspace ftj_workspace_plan(const struct ftj_attention *attn, uint32_t batch);

@@ -41,6 +41,7 @@ enum {
     FTJ_OP_DECODE = 1 << 1,
     FTJ_OP_MERGE = 1 << 2,
     FTJ_OP_GENERIC = 1 << 3,
+    FTJ_OP_EXTEND = 1 << 4,
 };
 
 /**
@@ -59,8 +60,8 @@ typedef struct ftj_attention_desc {
     float sm_scale;          ///< multiplies q.k; 0: head_dim^-0.5
     float softcap;           ///< c: a score s becomes c * tanh(s / c); 0: off
     uint32_t window;         ///< visible keys, the query's own included; 0: all
-    uint32_t max_blocks;     ///< most blocks a decode may use, to leave room for other work or to
-                             ///< force coarser splits; 0: fill the device
+    uint32_t max_blocks;     ///< most blocks a decode or an extend may use, to leave room for other
+                             ///< work or to force coarser splits; 0: fill the device
 } ftj_attention_desc;
 
 /**
@@ -146,7 +147,7 @@ typedef struct ftj_decode_args {
     size_t workspace_bytes;
 } ftj_decode_args;
 
-/** Workspace of a decode of up to max_batch requests. Any thread. */
+/** Workspace of a decode of up to max_batch requests, and of any extend. Any thread. */
 FTJ_API size_t ftj_attention_workspace_bytes(const ftj_attention *attn, uint32_t max_batch);
 
 /**
@@ -158,6 +159,50 @@ FTJ_API size_t ftj_attention_workspace_bytes(const ftj_attention *attn, uint32_t
  */
 FTJ_API FTJ_NODISCARD ftj_status ftj_attention_decode(ftj_attention *attn,
                                                       const ftj_decode_args *args,
+                                                      struct CUstream_st *stream);
+
+/**
+ * Runs of queries: of each request, the queries of its last so many tokens.
+ *
+ * Query i of a request of q queries and n keys stands at position n - q + i and sees the keys up to
+ * and with it. A query before key 0 (q > n) sees none.
+ */
+typedef struct ftj_extend_args {
+    ftj_kv_cache cache;
+    ftj_requests requests;      ///< lengths count the new tokens too
+    const int32_t *qo_indptr;   ///< [B + 1] queries qo_indptr[r] to qo_indptr[r + 1] are request r's
+    uint32_t num_queries;       ///< TQ, at least qo_indptr[B]; rows past that are left as they are;
+                                ///< 0 launches nothing
+    const void *q;              ///< [TQ, HQ, D] dtype, unit stride in D, rows aligned to 16 bytes
+    int64_t q_token_stride;     ///< elements; 0: HQ * D
+    int64_t q_head_stride;      ///< elements; 0: D
+    void *o;                    ///< [TQ, HQ, D] dtype
+    int64_t o_token_stride;
+    int64_t o_head_stride;
+    float *lse;                 ///< [TQ, HQ] natural log of the softmax denominator; NULL: not wanted
+    const float *sinks;         ///< [HQ] or NULL, as in ftj_decode_args
+    const void *k_new;          ///< [TQ, H, D] dtype, rows aligned to 16 bytes: keys of the queries'
+                                ///< own tokens, then read from here and not from the cache, in 16
+                                ///< bits whatever its format; NULL (and v_new): all from the cache
+    const void *v_new;
+    int64_t k_new_token_stride; ///< elements; 0: H * D
+    int64_t k_new_head_stride;  ///< elements; 0: D
+    int64_t v_new_token_stride;
+    int64_t v_new_head_stride;
+    void *workspace;            ///< as in ftj_decode_args; its size does not depend on the batch
+    size_t workspace_bytes;
+} ftj_extend_args;
+
+/**
+ * O = softmax(sm_scale * q K^T) V, causal, over what each query sees.
+ *
+ * A query that sees no key gets O = 0 and LSE = -inf (with a sink: LSE = the sink). Lengths and
+ * qo_indptr are read on the device, so a captured call may be replayed with others, up to TQ.
+ *
+ * @return as ftj_kv_store().
+ */
+FTJ_API FTJ_NODISCARD ftj_status ftj_attention_extend(ftj_attention *attn,
+                                                      const ftj_extend_args *args,
                                                       struct CUstream_st *stream);
 
 /** Any queries at any positions, in fp32 without tensor cores: the oracle, not the fast path. */

@@ -94,7 +94,7 @@ ftj_status matrix_row_desc(const struct matrix_row *row, ftj_attention_desc *des
         .page_size = row->page_size,
     };
     *desc = (ftj_attention_desc){
-        .ops = FTJ_OP_STORE | FTJ_OP_DECODE | FTJ_OP_MERGE | FTJ_OP_GENERIC,
+        .ops = FTJ_OP_STORE | FTJ_OP_DECODE | FTJ_OP_MERGE | FTJ_OP_GENERIC | FTJ_OP_EXTEND,
         .table = row->table,
         .num_q_heads = kv_heads * row->group,
         .dtype = row->dtype,

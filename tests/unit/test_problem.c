@@ -108,7 +108,7 @@ Test(problem, refusals_name_the_field_its_value_and_what_is_allowed)
         double value;
         const char *sentence;
     } rows[] = {
-        {OPS, 0x100, "ops is 0x100; allowed: FTJ_OP_* bits, 0xf"},
+        {OPS, 0x100, "ops is 0x100; allowed: FTJ_OP_* bits, 0x1f"},
         {TABLE, 2, "table is 2; allowed: FTJ_TABLE_BLOCKS, FTJ_TABLE_SLOTS"},
         {SOFTCAP, -1, "softcap is -1; allowed: 0 (off) or a positive number"},
         {SOFTCAP, INFINITY, "softcap is inf; allowed: 0 (off) or a positive number"},
@@ -156,7 +156,7 @@ Test(problem, the_ends_of_every_range_are_allowed)
     desc.num_q_heads = 8 * 64;
     desc.softcap = 1e29f;
     desc.sm_scale = -1e29f;
-    desc.ops = FTJ_OP_STORE | FTJ_OP_DECODE | FTJ_OP_MERGE | FTJ_OP_GENERIC;
+    desc.ops = FTJ_OP_STORE | FTJ_OP_DECODE | FTJ_OP_MERGE | FTJ_OP_GENERIC | FTJ_OP_EXTEND;
     desc.kv.k.codes.offset_bytes = 16;
     cr_expect_eq(ftj_desc_check(&desc, &log_to_catcher), FTJ_OK, "%s", catcher.last);
     desc.num_q_heads = 0;
@@ -176,8 +176,9 @@ Test(problem, each_kernel_depends_on_no_more_than_it_uses)
         enum ftj_kernel_op op;
         bool same;
     } rows[] = {
-        {FTJ_KERNEL_STORE, false}, {FTJ_KERNEL_DECODE, true},   {FTJ_KERNEL_COMBINE, true},
-        {FTJ_KERNEL_MERGE, true},  {FTJ_KERNEL_GENERIC, false},
+        {FTJ_KERNEL_STORE, false},         {FTJ_KERNEL_DECODE, true},   {FTJ_KERNEL_COMBINE, true},
+        {FTJ_KERNEL_MERGE, true},          {FTJ_KERNEL_GENERIC, false}, {FTJ_KERNEL_EXTEND, true},
+        {FTJ_KERNEL_EXTEND_COMBINE, true},
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
         const struct ftj_problem a = problem_of(rows[i].op, &plain);

@@ -8,8 +8,9 @@
 #include "codegen/problem_text.h"
 #include "codegen/source.h"
 
-static const enum ftj_kernel_op ops[] = {FTJ_KERNEL_STORE, FTJ_KERNEL_DECODE, FTJ_KERNEL_COMBINE,
-                                         FTJ_KERNEL_MERGE, FTJ_KERNEL_GENERIC};
+static const enum ftj_kernel_op ops[] = {
+    FTJ_KERNEL_STORE,   FTJ_KERNEL_DECODE, FTJ_KERNEL_COMBINE,       FTJ_KERNEL_MERGE,
+    FTJ_KERNEL_GENERIC, FTJ_KERNEL_EXTEND, FTJ_KERNEL_EXTEND_COMBINE};
 
 static void device_of(const char *target, struct ftj_device *device)
 {

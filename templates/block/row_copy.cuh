@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: MIT
+// A block's copy of the rows of one array into shared memory, rows `pitch` bytes apart there. Rows
+// that nobody may see are never read: they are zeros.
+#pragma once
+#include "block/types.cuh"
+
+namespace ftj {
+
+// Of the rows of a tile, first <= row < last are seen.
+struct SeenRows {
+    uint32_t first;
+    uint32_t last;
+};
+
+template <int num_threads, int tokens>
+struct RowCopy {
+    // Row i is at base + i * stride.
+    template <int row_bytes, int pitch, int chunk>
+    static __device__ __forceinline__ void strided(uint64_t base, uint64_t stride, uint32_t shared,
+                                                   SeenRows seen) {
+        constexpr uint32_t chunks = row_bytes / chunk;
+        static_assert(row_bytes % chunk == 0, "a row is whole chunks");
+        const bool whole = seen.first == 0 && seen.last >= tokens;
+        if constexpr (num_threads % chunks == 0 && chunk >= 4) {
+            if (whole) {
+                constexpr uint32_t step = num_threads / chunks;  // rows at a time
+                const uint32_t row = ptx::thread_index() / chunks;
+                const uint32_t byte = ptx::thread_index() % chunks * chunk;
+                const uint64_t from = base + row * stride + byte;
+                #pragma unroll
+                for (uint32_t at = 0; at < tokens; at += step) {
+                    if (tokens % step == 0 || row + at < tokens)
+                        Copy::copy<chunk>(shared + (row + at) * pitch + byte,
+                                          pointer<const unsigned char>(from + at * stride));
+                }
+                return;
+            }
+        }
+        by_row<row_bytes, pitch, chunk>(shared, seen, [&](uint32_t row) { return base + row * stride; });
+    }
+
+    // Row i is at row_address(i), which whole warps call together.
+    template <int row_bytes, int pitch, int chunk, class RowAddress>
+    static __device__ __forceinline__ void by_row(uint32_t shared, SeenRows seen,
+                                                  const RowAddress& row_address) {
+        constexpr uint32_t chunks = row_bytes / chunk;
+        constexpr uint32_t total = tokens * chunks;
+        #pragma unroll 1
+        for (uint32_t at = 0; at < total; at += num_threads) {
+            const uint32_t piece = min_of(at + ptx::thread_index(), total - 1);
+            const uint32_t row = piece / chunks;
+            const uint32_t byte = piece % chunks * chunk;
+            const uint64_t from = row_address(row) + byte;
+            const uint32_t to = shared + row * pitch + byte;
+            if (row < seen.first || row >= seen.last)
+                clear<chunk>(to);
+            else
+                move<chunk>(to, pointer<const unsigned char>(from));
+        }
+    }
+
+private:
+    // cp.async moves no less than 4 bytes: block scales of an odd number of blocks go by hand.
+    template <int chunk>
+    static __device__ __forceinline__ void move(uint32_t shared, const unsigned char* global) {
+        if constexpr (chunk >= 4)
+            Copy::copy<chunk>(shared, global);
+        else if constexpr (chunk == 2)
+            ptx::st_shared_u16(shared, *reinterpret_cast<const uint16_t*>(global));
+        else
+            ptx::st_shared_u8(shared, *global);
+    }
+
+    template <int chunk>
+    static __device__ __forceinline__ void clear(uint32_t shared) {
+        if constexpr (chunk == 16)
+            ptx::st_shared_v4(shared, {});
+        else if constexpr (chunk == 8)
+            ptx::st_shared_v2(shared, {});
+        else if constexpr (chunk == 4)
+            ptx::st_shared_u32(shared, 0);
+        else if constexpr (chunk == 2)
+            ptx::st_shared_u16(shared, 0);
+        else
+            ptx::st_shared_u8(shared, 0);
+    }
+};
+
+}  // namespace ftj

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: MIT
+// From a warp's scores to its weights: the row scales of K, the mask, the lazy softmax, the row
+// scales of V. Scores are [16 rows][8 tokens] fragments; lane (g, c) has tokens spread(2c) and
+// spread(2c + 1) of rows g and g + 8.
+#pragma once
+#include "block/key_tile.cuh"
+#include "block/row_state.cuh"
+
+namespace ftj {
+
+// Which keys the rows of a warp see.
+struct SeenKeys {
+    KeyRange by_all;   // begin may lie past end
+    KeyRange by_some;
+
+    // Of `keys`, those of rows `row` to `row` + `rows` of the request.
+    template <class Config>
+    static __device__ __forceinline__ SeenKeys find(const ftj_extend_params& p,
+                                                    const QueryTile<Config>& unit, KeyRange keys,
+                                                    uint32_t row, uint32_t rows) {
+        if (row >= unit.end_row)
+            return {{0, 0}, {0, 0}};
+        const uint32_t last = min_of(row + rows, unit.end_row) - 1;
+        const KeyRange top = unit.run.seen_by(row / p.group, p.requests.window);
+        const KeyRange bottom = unit.run.seen_by(last / p.group, p.requests.window);
+        return {{bottom.begin, min_of(top.end, keys.end)}, {top.begin, min_of(bottom.end, keys.end)}};
+    }
+
+    // In shared memory, a warp's own: it is looked at once a step, and registers are few.
+    __device__ __forceinline__ void put(uint32_t shared) const {
+        if (ptx::thread_index() % warp_size == 0)
+            ptx::st_shared_v4(shared, {{by_all.begin, by_all.end, by_some.begin, by_some.end}});
+    }
+    static __device__ __forceinline__ SeenKeys get(uint32_t shared) {
+        const ptx::Words4 v = ptx::ld_shared_v4(shared);
+        return {{v.w[0], v.w[1]}, {v.w[2], v.w[3]}};
+    }
+
+    __device__ __forceinline__ bool is_seen(uint32_t begin, uint32_t end) const {
+        return begin < by_some.end && end > by_some.begin;
+    }
+    __device__ __forceinline__ bool is_whole(uint32_t begin, uint32_t end) const {
+        return begin >= by_all.begin && end <= by_all.end;
+    }
+};
+
+template <class Config, class Tile, int tokens, class State>
+struct RowSoftmax {
+    using KCodec = typename Tile::K::Codec;
+    using VCodec = typename Tile::V::Codec;
+    static constexpr int m_tiles = Config::m_tiles;
+    static constexpr int n_tiles = tokens / 8;
+    static constexpr float max_slack = 8.0f;      // log2: how far a score may exceed the reference
+    static constexpr float v_scale_top = 128.0f;  // most a normalised V row scale may be: p * it < 2^15
+    static constexpr int v_scale_exponent = 4;    // what it is brought to when it is not
+    using Scores = float[m_tiles][n_tiles][4];
+    using RowScales = float[m_tiles][2];
+    using Weights = uint32_t[m_tiles][tokens / 16][4];  // A operands of the product with V
+
+    // K's row scales, at `k_scales`, token by token.
+    static __device__ __forceinline__ void scale(uint32_t k_scales, Scores& scores) {
+        if constexpr (KCodec::has_row_scale) {
+            #pragma unroll
+            for (int n = 0; n < n_tiles; n++) {
+                const float scale[2] = {load_scale(k_scales, n, 0), load_scale(k_scales, n, 1)};
+                #pragma unroll
+                for (int m = 0; m < m_tiles; m++) {
+                    #pragma unroll
+                    for (int e = 0; e < 4; e++)
+                        scores[m][n][e] *= scale[e % 2];
+                }
+            }
+        }
+    }
+
+    // Scores in log2 units, with which `scales` are all done.
+    static __device__ __forceinline__ void cap(const ftj_extend_params& p, Scores& scores,
+                                               RowScales& scales) {
+        #pragma unroll
+        for (int m = 0; m < m_tiles; m++) {
+            #pragma unroll
+            for (int n = 0; n < n_tiles; n++) {
+                #pragma unroll
+                for (int e = 0; e < 4; e++)
+                    scores[m][n][e] = p.softcap * log2e *
+                                      tanh_of(scores[m][n][e] * scales[m][e / 2] / p.softcap);
+            }
+            scales[m][0] = scales[m][1] = 1.0f;
+        }
+    }
+
+    static __device__ __forceinline__ void mask(const ftj_extend_params& p,
+                                                const QueryTile<Config>& unit, uint32_t keys_end,
+                                                uint32_t row, uint32_t token, Scores& scores) {
+        const float minus_infinity = ptx::bits_float(0xff800000u);
+        #pragma unroll
+        for (int m = 0; m < m_tiles; m++) {
+            #pragma unroll
+            for (int h = 0; h < 2; h++) {
+                const uint32_t mine = row + 16 * m + 8 * h + ptx::thread_index() % warp_size / 4;
+                KeyRange seen = unit.run.seen_by(mine / p.group, p.requests.window);
+                seen.end = min_of(seen.end, keys_end);
+                #pragma unroll
+                for (int n = 0; n < n_tiles; n++) {
+                    #pragma unroll
+                    for (int e = 0; e < 2; e++) {
+                        const uint32_t key = token + 8 * n + own_token(e);
+                        if (key < seen.begin || key >= seen.end)
+                            scores[m][n][2 * h + e] = minus_infinity;
+                    }
+                }
+            }
+        }
+    }
+
+    // Scores, to be multiplied by `scales`, to weights.
+    static __device__ __forceinline__ void weigh(State& state, const Scores& scores,
+                                                 const RowScales& scales, uint32_t v_scales,
+                                                 Weights& weights) {
+        float most[m_tiles][2];
+        bool rebase = false;
+        #pragma unroll
+        for (int m = 0; m < m_tiles; m++) {
+            #pragma unroll
+            for (int h = 0; h < 2; h++) {
+                most[m][h] = scores[m][0][2 * h];
+                #pragma unroll
+                for (int i = 1; i < 2 * n_tiles; i++)
+                    most[m][h] = ptx::max_f32(most[m][h], scores[m][i / 2][2 * h + i % 2]);
+                rebase |= most[m][h] * scales[m][h] - state.reference[m][h] > max_slack;
+            }
+        }
+        float v_most = 0.0f;
+        if constexpr (VCodec::has_row_scale) {
+            #pragma unroll
+            for (int i = 0; i < 2 * n_tiles; i++)
+                v_most = ptx::max_f32(v_most, load_scale(v_scales, i / 2, i % 2));
+            rebase |= v_most * state.v_norm > v_scale_top;
+        }
+        if (ptx::any(rebase))
+            rebase_state(state, most, scales, v_most);
+
+        const float v_norm = VCodec::has_row_scale ? state.v_norm : 1.0f;
+        #pragma unroll
+        for (int n = 0; n < n_tiles; n++) {
+            float v_factor[2] = {1.0f, 1.0f};
+            if constexpr (VCodec::has_row_scale) {
+                v_factor[0] = load_scale(v_scales, n, 0) * v_norm;
+                v_factor[1] = load_scale(v_scales, n, 1) * v_norm;
+            }
+            #pragma unroll
+            for (int m = 0; m < m_tiles; m++) {
+                float w[4];
+                #pragma unroll
+                for (int e = 0; e < 4; e++) {
+                    w[e] = ptx::ex2_approx(
+                        ptx::fma_rn(scores[m][n][e], scales[m][e / 2], -state.reference[m][e / 2]));
+                    state.sum[m][e / 2] += w[e];
+                    w[e] *= v_factor[e % 2];
+                }
+                weights[m][n / 2][n % 2 * 2] = VCodec::Mma::pack(w[0], w[1]);
+                weights[m][n / 2][n % 2 * 2 + 1] = VCodec::Mma::pack(w[2], w[3]);
+            }
+        }
+    }
+
+private:
+    // 1 - 2 / (e^2x + 1), to fp32's accuracy near 1 and to 1e-7 near 0.
+    static __device__ __forceinline__ float tanh_of(float x) {
+        return 1.0f - 2.0f / (ptx::ex2_approx(2.0f * log2e * x) + 1.0f);
+    }
+
+    // Token of column 2c + e of a fragment.
+    static __device__ __forceinline__ uint32_t own_token(int e) {
+        const uint32_t c = ptx::thread_index() % 4;
+        return e ? 4 + (c ^ 2) : c;  // spread(2c + 1), spread(2c)
+    }
+
+    static __device__ __forceinline__ float load_scale(uint32_t scales, int n, int e) {
+        return ptx::ld_shared_f32(scales + 4 * own_token(e) + 4 * 8 * n);
+    }
+
+    // Raise the references to these scores and bring V's row scales back under their bound.
+    static __device__ __forceinline__ void rebase_state(State& state, const RowScales& most,
+                                                        const RowScales& scales, float v_most) {
+        float v_ratio = 1.0f;
+        if constexpr (VCodec::has_row_scale) {
+            const float v_quad = over_quad(v_most);
+            if (v_quad * state.v_norm > v_scale_top) {
+                constexpr uint32_t bias = 127;
+                const uint32_t exponent = ptx::float_bits(v_quad) >> 23;
+                const float v_norm =
+                    ptx::bits_float((2 * bias + v_scale_exponent - exponent) << 23);
+                v_ratio = v_norm / state.v_norm;
+                state.v_norm = v_norm;
+            }
+        }
+        #pragma unroll
+        for (int m = 0; m < m_tiles; m++) {
+            float ratio[2];
+            #pragma unroll
+            for (int h = 0; h < 2; h++) {
+                const float reference =
+                    ptx::max_f32(state.reference[m][h], over_quad(most[m][h]) * scales[m][h]);
+                ratio[h] = ptx::ex2_approx(state.reference[m][h] - reference);
+                state.reference[m][h] = reference;
+                state.sum[m][h] *= ratio[h];
+                ratio[h] *= v_ratio;
+            }
+            #pragma unroll
+            for (int i = 0; i < Config::part_dims / 8; i++) {
+                #pragma unroll
+                for (int e = 0; e < 4; e++)
+                    state.out[m][i][e] *= ratio[e / 2];
+            }
+        }
+    }
+
+    // The largest over the 4 lanes c that share this lane's rows.
+    static __device__ __forceinline__ float over_quad(float v) {
+        v = ptx::max_f32(v, ptx::shfl_xor(v, 1));
+        return ptx::max_f32(v, ptx::shfl_xor(v, 2));
+    }
+};
+
+}  // namespace ftj

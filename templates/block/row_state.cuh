@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: MIT
+// What a warp holds of its rows of a query tile: O, and the softmax's reference and sum.
+//
+// Lane (g, c) has rows g and g + 8 of each tile of 16, in fragments as mma_sm80.cuh describes them.
+// Columns 2c and 2c + 1 of V's fragments are value_dim(tile, half, 2c) and value_dim(.., 2c + 1), so
+// that of every piece of dims the lane holds one run: dims / 4 of them from dims / 4 * c on.
+#pragma once
+#include "block/final_row.cuh"
+#include "block/pieces.cuh"
+#include "block/query_tile.cuh"
+
+namespace ftj {
+
+template <class Config, int widest>
+struct RowState {
+    using Element = typename Config::Element;
+    static constexpr int m_tiles = Config::m_tiles;
+    static constexpr int head_dim = Config::head_dim;
+    static constexpr int dims = Config::part_dims;
+
+    float out[m_tiles][dims / 8][4];
+    float reference[m_tiles][2];  // log2
+    float sum[m_tiles][2];        // this lane's share
+    float v_norm;                 // power of two on V's row scales; out is of values times it
+
+    __device__ __forceinline__ void clear() {
+        #pragma unroll
+        for (int m = 0; m < m_tiles; m++) {
+            #pragma unroll
+            for (int i = 0; i < dims / 8; i++)
+                out[m][i][0] = out[m][i][1] = out[m][i][2] = out[m][i][3] = 0;
+            reference[m][0] = reference[m][1] = lowest_score;
+            sum[m][0] = sum[m][1] = 0;
+        }
+        v_norm = ptx::bits_float(0x7e800000u);  // 2^126: the first real scale replaces it
+    }
+
+    __device__ __forceinline__ void multiply(float factor) {
+        #pragma unroll
+        for (int m = 0; m < m_tiles; m++) {
+            #pragma unroll
+            for (int i = 0; i < dims / 8; i++) {
+                #pragma unroll
+                for (int e = 0; e < 4; e++)
+                    out[m][i][e] *= factor;
+            }
+        }
+    }
+
+    __device__ __forceinline__ void add_sums() {
+        #pragma unroll
+        for (int m = 0; m < m_tiles; m++) {
+            #pragma unroll
+            for (int h = 0; h < 2; h++) {
+                sum[m][h] += ptx::shfl_xor(sum[m][h], 1);
+                sum[m][h] += ptx::shfl_xor(sum[m][h], 2);
+            }
+        }
+    }
+
+    // Rows `row` on of the request, dims `first_dim` on: final.
+    __device__ __forceinline__ void write_outputs(const ftj_extend_params& p,
+                                                  const QueryTile<Config>& unit, uint32_t row,
+                                                  uint32_t first_dim) const {
+        using Pack = typename ProductOf<Element>::Mma;
+        for_each_row(unit, row, [&](int m, int h, uint32_t mine) {
+            const uint32_t query = mine / p.group;
+            const uint32_t q_head = unit.head * p.group + (mine - query * p.group);
+            const int64_t token = int64_t(unit.run.first) + query;
+            const FinalRow end = finalise(p.sinks, q_head, reference[m][h], sum[m][h]);
+            auto* o = pointer<typename Element::Storage>(p.o) + token * p.o_token_stride +
+                      q_head * p.o_head_stride + first_dim;
+            for_each_quad(m, h, [&](int at, const float (&v)[4]) {
+                const ptx::Words2 words = {{Pack::pack(v[0] * end.factor, v[1] * end.factor),
+                                            Pack::pack(v[2] * end.factor, v[3] * end.factor)}};
+                *reinterpret_cast<ptx::Words2*>(o + at) = words;
+            });
+            if (p.lse && first_dim == 0 && ptx::thread_index() % 4 == 0)
+                pointer<float>(p.lse)[token * (p.num_kv_heads * p.group) + q_head] = end.lse;
+        });
+    }
+
+    // The same rows as a part of their unit, for extend_combine.cuh.
+    __device__ __forceinline__ void write_partial(const ftj_extend_params& p,
+                                                  const QueryTile<Config>& unit, uint32_t row,
+                                                  uint32_t first_dim, uint32_t slot) const {
+        for_each_row(unit, row, [&](int m, int h, uint32_t mine) {
+            const uint64_t at_row = uint64_t(slot) * Config::block_rows + (mine - unit.first_row);
+            float* to = pointer<float>(p.partial_out) + at_row * head_dim + first_dim;
+            for_each_quad(m, h, [&](int at, const float (&v)[4]) {
+                const ptx::Words4 words = {{ptx::float_bits(v[0]), ptx::float_bits(v[1]),
+                                            ptx::float_bits(v[2]), ptx::float_bits(v[3])}};
+                *reinterpret_cast<ptx::Words4*>(to + at) = words;
+            });
+            if (first_dim == 0 && ptx::thread_index() % 4 == 0) {
+                float* state = pointer<float>(p.partial_state) + 2 * at_row;
+                state[0] = reference[m][h], state[1] = sum[m][h];
+            }
+        });
+    }
+
+private:
+    template <class Visit>
+    __device__ __forceinline__ void for_each_row(const QueryTile<Config>& unit, uint32_t row,
+                                                 const Visit& visit) const {
+        const uint32_t g = ptx::thread_index() % warp_size / 4;
+        #pragma unroll
+        for (int m = 0; m < m_tiles; m++) {
+            #pragma unroll
+            for (int h = 0; h < 2; h++) {
+                const uint32_t mine = row + 16 * m + 8 * h + g;
+                if (mine < unit.end_row)
+                    visit(m, h, mine);
+            }
+        }
+    }
+
+    // Four neighbouring dims at a time: visit(first of them, values).
+    template <class Visit>
+    __device__ __forceinline__ void for_each_quad(int m, int h, const Visit& visit) const {
+        const int c = ptx::thread_index() % 4;
+        for_each_piece<dims, widest>([&](auto piece) {
+            constexpr int column_dims = piece.dims / 8;  // one column's share of the run
+            #pragma unroll
+            for (int at = 0; at < piece.dims / 4; at += 4) {
+                float v[4];
+                #pragma unroll
+                for (int i = 0; i < 4; i++) {
+                    const int column = (at + i) / column_dims;
+                    const int dim = (at + i) % column_dims;
+                    const int tile = piece.at / 16 + dim / 4 * 2 + dim % 2 * (piece.dims > 16);
+                    const int half = piece.dims > 16 ? dim % 4 / 2 : dim;
+                    v[i] = out[m][2 * tile + half][2 * h + column];
+                }
+                visit(piece.at + piece.dims / 4 * c + at, v);
+            }
+        });
+    }
+};
+
+}  // namespace ftj

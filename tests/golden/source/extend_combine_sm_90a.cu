@@ -1,0 +1,18 @@
+// extend_combine bf16 d128
+#include "ptx/ptx_sm90.cuh"
+#include "block/e4m3_hardware.cuh"
+#include "kernel/extend_combine.cuh"
+
+struct Config {
+    static constexpr int num_threads = 256;
+    static constexpr int min_blocks = 1;
+    static constexpr int smem_bytes = 4160;
+    static constexpr int head_dim = 128;
+    using Element = ftj::Bf16;
+    static constexpr int rows_per_block = 8;
+};
+
+extern "C" __global__ __launch_bounds__(Config::num_threads, Config::min_blocks)
+void ftj_kernel(const __grid_constant__ ftj_extend_params params) {
+    ftj::ExtendCombine<Config>::run(params);
+}
