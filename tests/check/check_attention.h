@@ -76,6 +76,9 @@ uint16_t *attention_case_q(const struct attention_case *c, uint32_t request, uin
 /* First token a request's query sees. */
 uint32_t attention_case_first(const struct attention_case *c, uint32_t request);
 
+/* A row whose magnitude, and whose blocks' magnitudes, differ from its neighbours'. */
+void attention_random_row(struct check_random *random, uint32_t head_dim, float low_log2,
+                          float high_log2, float *values);
 /* Gains over several magnitudes per row and per block, so that every scale matters. Tokens that
  * are not seen stay poison. */
 void attention_case_fill_random(struct attention_case *c, struct check_random *random);

@@ -183,9 +183,8 @@ void attention_case_finish(struct attention_case *c)
     *c = (struct attention_case){0};
 }
 
-/* A row whose magnitude, and whose blocks' magnitudes, differ from its neighbours'. */
-static void random_row(struct check_random *random, uint32_t head_dim, float low_log2,
-                       float high_log2, float *values)
+void attention_random_row(struct check_random *random, uint32_t head_dim, float low_log2,
+                          float high_log2, float *values)
 {
     const float gain = exp2f(check_random_uniform(random, low_log2, high_log2));
     float block_gain = 1;
@@ -202,7 +201,7 @@ void attention_case_fill_random(struct attention_case *c, struct check_random *r
     float values[REF_MAX_HEAD_DIM];
     for (uint32_t r = 0; r < shape->batch; r++) {
         for (uint32_t h = 0; h < c->num_q_heads; h++) {
-            random_row(random, shape->head_dim, -1, 1, values);
+            attention_random_row(random, shape->head_dim, -1, 1, values);
             uint16_t *q = attention_case_q(c, r, h);
             for (uint32_t d = 0; d < shape->head_dim; d++)
                 q[d] = ref_16bit_narrow(shape->dtype, values[d]);
@@ -210,9 +209,9 @@ void attention_case_fill_random(struct attention_case *c, struct check_random *r
         for (uint32_t j = attention_case_first(c, r); j < shape->lengths[r]; j++) {
             const uint64_t slot = attention_case_slot(c, r, j);
             for (uint32_t h = 0; h < shape->num_kv_heads; h++) {
-                random_row(random, shape->head_dim, -4, 2, values);
+                attention_random_row(random, shape->head_dim, -4, 2, values);
                 check_cache_encode(&c->cache, CHECK_K, slot, h, values);
-                random_row(random, shape->head_dim, -6, 6, values);
+                attention_random_row(random, shape->head_dim, -6, 6, values);
                 check_cache_encode(&c->cache, CHECK_V, slot, h, values);
             }
         }
