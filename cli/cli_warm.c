@@ -26,6 +26,9 @@ static const char help[] =
     "  --from FILE      what FTJIT_RECORD=FILE has recorded, each for the device it was recorded "
     "on,\n"
     "                   or for --targets; may be repeated\n"
+    "  --ops LIST       what is compiled for the models, separated by commas: store, decode, "
+    "merge,\n"
+    "                   extend, generic (default: all but generic)\n"
     "  --kv-dtype F     only this format of the models: bf16, fp8, nvfp4 or fp8+nvfp4\n"
     "  --dtype D        of queries and outputs of the models: bf16 or fp16 (default: bf16)\n"
     "  --order O        of the models' caches: packed, hnd or nhd (default: nhd)\n"
@@ -55,6 +58,7 @@ enum {
     OPT_MODEL,
     OPT_PRESET,
     OPT_FROM,
+    OPT_OPS,
     OPT_KV_DTYPE,
     OPT_DTYPE,
     OPT_ORDER,
@@ -74,6 +78,7 @@ static const struct option options[] = {
     {"model", required_argument, NULL, OPT_MODEL},
     {"preset", required_argument, NULL, OPT_PRESET},
     {"from", required_argument, NULL, OPT_FROM},
+    {"ops", required_argument, NULL, OPT_OPS},
     {"kv-dtype", required_argument, NULL, OPT_KV_DTYPE},
     {"dtype", required_argument, NULL, OPT_DTYPE},
     {"order", required_argument, NULL, OPT_ORDER},
@@ -105,6 +110,7 @@ struct request {
     size_t num_sources;
     bool has_model;
     const char *format;
+    uint32_t ops; /* FTJ_OP_* */
     struct ftj_preset_choice choice;
     uint32_t num_threads;
     const char *bundle;
@@ -141,6 +147,25 @@ static bool take_shard(struct request *request, const char *text)
     }
     request->shard = shard;
     request->num_shards = count;
+    return true;
+}
+
+static bool take_ops(struct request *request, const char *text)
+{
+    /* In the order of the FTJ_OP_* bits. */
+    static const char *const names[] = {"store", "decode", "merge", "generic", "extend", NULL};
+    const char *at = text;
+    request->ops = 0;
+    do {
+        char name[16];
+        const size_t size = strcspn(at, ",");
+        snprintf(name, sizeof(name), "%.*s", (int)(size < 15 ? size : 15), at);
+        const int found = cli_name("warm", "--ops", name, names);
+        if (found < 0)
+            return false;
+        request->ops |= 1u << found;
+        at += size + (at[size] == ',');
+    } while (*at);
     return true;
 }
 
@@ -192,6 +217,8 @@ static bool take_option(struct request *request, int option)
     case OPT_KV_DTYPE:
         request->format = optarg;
         return true;
+    case OPT_OPS:
+        return take_ops(request, optarg);
     case OPT_PAGE:
         return take_number("--page", 1u << 20, &request->choice.page_size);
     case OPT_TP:
@@ -283,9 +310,9 @@ static ftj_status fill(struct warm_list *list, const struct request *request)
     ftj_status status = request->targets ? warm_list_add_targets(list, request->targets) : FTJ_OK;
     for (size_t i = 0; i < request->num_sources && !status; i++) {
         const struct named *source = &request->sources[i];
-        status = source->is_file
-                     ? warm_list_add_file(list, source->name)
-                     : warm_list_add_model(list, source->name, request->format, &request->choice);
+        status = source->is_file ? warm_list_add_file(list, source->name)
+                                 : warm_list_add_model(list, source->name, request->format,
+                                                       request->ops, &request->choice);
     }
     if (!status)
         warm_list_settle(list, request->shard, request->num_shards);
@@ -296,6 +323,7 @@ int cli_warm(int argc, char **argv)
 {
     const long processors = sysconf(_SC_NPROCESSORS_ONLN);
     struct request request = {
+        .ops = WARM_DEFAULT_OPS,
         .choice = {.order = FTJ_KV_NHD, .table = FTJ_TABLE_SLOTS},
         .num_threads = processors > 0 && processors < 256 ? (uint32_t)processors : 1,
         .num_shards = 1,

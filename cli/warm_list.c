@@ -116,12 +116,12 @@ static ftj_status add_problem(struct warm_list *list, const struct ftj_problem *
 static ftj_status add_desc(struct warm_list *list, const ftj_attention_desc *desc,
                            const char *label)
 {
-    static const enum ftj_kernel_op ops[] = {FTJ_KERNEL_STORE, FTJ_KERNEL_DECODE,
-                                             FTJ_KERNEL_COMBINE, FTJ_KERNEL_MERGE};
     for (size_t t = 0; t < list->num_targets; t++) {
-        for (size_t i = 0; i < sizeof(ops) / sizeof(*ops); i++) {
+        for (int op = 0; op < FTJ_NUM_KERNEL_OPS; op++) {
             struct ftj_problem problem;
-            ftj_problem_init(&problem, ops[i], desc);
+            if (!(ftj_kernel_op_bit((enum ftj_kernel_op)op) & desc->ops))
+                continue;
+            ftj_problem_init(&problem, (enum ftj_kernel_op)op, desc);
             const ftj_status status = add_problem(list, &problem, &list->targets[t].device,
                                                   list->targets[t].compiler, label);
             if (status)
@@ -132,13 +132,14 @@ static ftj_status add_desc(struct warm_list *list, const ftj_attention_desc *des
 }
 
 static ftj_status add_layer(struct warm_list *list, const struct ftj_preset_layer *layer,
-                            const struct ftj_preset_format *format,
+                            const struct ftj_preset_format *format, uint32_t ops,
                             const struct ftj_preset_choice *choice)
 {
     char label[80];
-    ftj_attention_desc desc;
+    ftj_attention_desc desc = {0};
     snprintf(label, sizeof(label), "%s %s %s", layer->model, layer->kind, format->name);
     ftj_status status = ftj_preset_desc(layer, format, choice, &desc);
+    desc.ops = ops;
     if (!status)
         status = ftj_desc_check(&desc, NULL);
     if (status == FTJ_E_UNSUPPORTED) {
@@ -166,7 +167,7 @@ static ftj_status refuse(const char *what, const char *name)
 }
 
 ftj_status warm_list_add_model(struct warm_list *list, const char *model, const char *format,
-                               const struct ftj_preset_choice *choice)
+                               uint32_t ops, const struct ftj_preset_choice *choice)
 {
     bool has_model = false;
     bool has_format = false;
@@ -185,7 +186,7 @@ ftj_status warm_list_add_model(struct warm_list *list, const char *model, const 
                 continue;
             has_format = true;
             const ftj_status status =
-                layer->skip ? FTJ_OK : add_layer(list, layer, &ftj_preset_formats[f], choice);
+                layer->skip ? FTJ_OK : add_layer(list, layer, &ftj_preset_formats[f], ops, choice);
             if (status)
                 return status;
         }

@@ -47,10 +47,12 @@ void warm_list_finish(struct warm_list *list);
 /* Targets separated by commas. */
 FTJ_NODISCARD ftj_status warm_list_add_targets(struct warm_list *list, const char *names);
 
+#define WARM_DEFAULT_OPS (FTJ_OP_STORE | FTJ_OP_DECODE | FTJ_OP_MERGE | FTJ_OP_EXTEND)
+
 /* Every layer of a model ("all": of all), in every format (NULL), or the one of this name, for
- * every target. FTJ_E_INVALID: there is no such model or format. */
+ * every target: the kernels of `ops`. FTJ_E_INVALID: there is no such model or format. */
 FTJ_NODISCARD ftj_status warm_list_add_model(struct warm_list *list, const char *model,
-                                             const char *format,
+                                             const char *format, uint32_t ops,
                                              const struct ftj_preset_choice *choice);
 
 /* The problems of a file of recorded misses, each for the device it was recorded on or, if there

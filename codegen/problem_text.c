@@ -18,6 +18,17 @@ static const char *const table_names[] = {"blocks", "slots", NULL};
 #define MAX_KV_HEADS    4096
 #define MAX_PAGE_TOKENS (1u << 20)
 
+uint32_t ftj_kernel_op_bit(enum ftj_kernel_op op)
+{
+    static const uint32_t bits[FTJ_NUM_KERNEL_OPS] = {
+        [FTJ_KERNEL_STORE] = FTJ_OP_STORE,           [FTJ_KERNEL_DECODE] = FTJ_OP_DECODE,
+        [FTJ_KERNEL_COMBINE] = FTJ_OP_DECODE,        [FTJ_KERNEL_MERGE] = FTJ_OP_MERGE,
+        [FTJ_KERNEL_GENERIC] = FTJ_OP_GENERIC,       [FTJ_KERNEL_EXTEND] = FTJ_OP_EXTEND,
+        [FTJ_KERNEL_EXTEND_COMBINE] = FTJ_OP_EXTEND,
+    };
+    return bits[op];
+}
+
 const char *ftj_kernel_op_name(enum ftj_kernel_op op)
 {
     return (unsigned)op < FTJ_NUM_KERNEL_OPS ? op_names[op] : "?";

@@ -20,6 +20,9 @@ void ftj_problem_write(struct ftj_text *text, const struct ftj_problem *problem,
 FTJ_NODISCARD ftj_status ftj_problem_parse(const char *line, size_t size,
                                            struct ftj_problem *problem, struct ftj_device *device);
 
+/* Which of the public operations needs this kernel: an FTJ_OP_* bit. */
+uint32_t ftj_kernel_op_bit(enum ftj_kernel_op op);
+
 /* Names of kernels, "store", "decode", ...; "?" for none. Static. */
 const char *ftj_kernel_op_name(enum ftj_kernel_op op);
 

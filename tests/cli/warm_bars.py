@@ -18,6 +18,7 @@ import tempfile
 import time
 
 TARGETS = 'sm_80,sm_89,sm_90a,sm_100a,sm_120a'
+DECODING = 'store,decode,merge'
 MODELS = ('gpt-oss-20b', 'Llama-3.1-8B', 'gemma-4-26B-A4B')
 MAX_CPU_SECONDS = 6.0
 MAX_HIT_SECONDS = 0.050
@@ -50,16 +51,18 @@ def main(arguments):
         return 77
     failed = 0
     everything = ('--targets', TARGETS, '--preset', 'all')
-    print(f'1..{len(MODELS) + 3}')
+    rows = [(model, ops) for model in MODELS for ops in (DECODING, DECODING + ',extend')]
+    print(f'1..{len(rows) + 3}')
     with tempfile.TemporaryDirectory(prefix='ftjit-bars-') as work:
-        for number, model in enumerate(MODELS, 1):
-            seen = warm(program, f'{work}/{model}', '--targets', 'sm_90a', '--model', model)
+        for number, (model, ops) in enumerate(rows, 1):
+            seen = warm(program, f'{work}/{number}', '--targets', 'sm_90a', '--model', model,
+                        '--ops', ops)
             failed += result(number, seen and seen['cpu_seconds'] <= MAX_CPU_SECONDS,
-                             f'{model} for sm_90a, cold: ' + (
+                             f'{model} for sm_90a, {ops}, cold: ' + (
                                  f'{seen["kernels"]} kernels, {seen["cpu_seconds"]:.1f} s of CPU '
                                  f'(at most {MAX_CPU_SECONDS}), {seen["wall"]:.1f} s' if seen
                                  else 'failed'))
-        number = len(MODELS) + 1
+        number = len(rows) + 1
         bundles = [f'{work}/{i}.ftb' for i in (1, 2)]
         seen = [warm(program, f'{work}/all{i}', *everything, '--bundle', bundles[i])
                 for i in (0, 1)]
