@@ -19,8 +19,9 @@ Test(preset, every_layer_has_kernels_on_every_target_or_a_reason)
 {
     static const char *const targets[] = {"sm_75",  "sm_80",   "sm_89",
                                           "sm_90a", "sm_100a", "sm_120a"};
-    static const enum ftj_kernel_op ops[] = {FTJ_KERNEL_STORE, FTJ_KERNEL_DECODE,
-                                             FTJ_KERNEL_COMBINE, FTJ_KERNEL_MERGE};
+    static const enum ftj_kernel_op ops[] = {FTJ_KERNEL_STORE,   FTJ_KERNEL_DECODE,
+                                             FTJ_KERNEL_COMBINE, FTJ_KERNEL_MERGE,
+                                             FTJ_KERNEL_EXTEND,  FTJ_KERNEL_EXTEND_COMBINE};
     size_t num_kernels = 0;
     for (size_t i = 0; i < ftj_num_preset_layers; i++) {
         const struct ftj_preset_layer *layer = &ftj_preset_layers[i];
@@ -30,15 +31,15 @@ Test(preset, every_layer_has_kernels_on_every_target_or_a_reason)
             cr_assert_eq(ftj_preset_desc(layer, &ftj_preset_formats[f], &choice, &desc), FTJ_OK);
             cr_expect_eq(ftj_desc_check(&desc, NULL), FTJ_OK, "%s: %s", layer->model,
                          ftj_last_error());
-            for (size_t t = 0; t < 6 * 4; t++) {
+            for (size_t t = 0; t < 6 * 6; t++) {
                 struct ftj_device device;
                 struct ftj_problem problem;
                 struct ftj_config config;
-                cr_assert_eq(ftj_device_of_target(targets[t / 4], NULL, &device), FTJ_OK);
-                ftj_problem_init(&problem, ops[t % 4], &desc);
+                cr_assert_eq(ftj_device_of_target(targets[t / 6], NULL, &device), FTJ_OK);
+                ftj_problem_init(&problem, ops[t % 6], &desc);
                 const bool is_covered = ftj_variant_select(&problem, &device, &config);
                 cr_expect(is_covered || device.capability_major < 8, "%s %s, kernel %zu on %s",
-                          layer->model, layer->kind, t % 4, device.target);
+                          layer->model, layer->kind, t % 6, device.target);
                 num_kernels += is_covered;
             }
         }

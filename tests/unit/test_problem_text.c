@@ -8,10 +8,6 @@
 #include "codegen/problem_text.h"
 #include "codegen/source.h"
 
-static const enum ftj_kernel_op ops[] = {
-    FTJ_KERNEL_STORE,   FTJ_KERNEL_DECODE, FTJ_KERNEL_COMBINE,       FTJ_KERNEL_MERGE,
-    FTJ_KERNEL_GENERIC, FTJ_KERNEL_EXTEND, FTJ_KERNEL_EXTEND_COMBINE};
-
 static void device_of(const char *target, struct ftj_device *device)
 {
     cr_assert_eq(ftj_device_of_target(target, NULL, device), FTJ_OK);
@@ -64,9 +60,9 @@ Test(problem_text, round_trips_every_kernel_of_every_model)
                                      &(struct ftj_preset_choice){.order = FTJ_KV_NHD}, &desc),
                      FTJ_OK);
         device_of(targets[i % 4], &device);
-        for (size_t op = 0; op < 5; op++) {
+        for (int op = 0; op < FTJ_NUM_KERNEL_OPS; op++) {
             struct ftj_problem problem;
-            ftj_problem_init(&problem, ops[op], &desc);
+            ftj_problem_init(&problem, (enum ftj_kernel_op)op, &desc);
             expect_round_trip(&problem, &device);
         }
     }
@@ -103,8 +99,8 @@ Test(problem_text, round_trips_strides_and_narrowed_devices)
     device_of("sm_90a", &device);
     device.features &= ~(uint32_t)FTJ_HAS_FP8_CONVERT;
     device.smem_bytes = 100000;
-    for (size_t op = 0; op < 5; op++) {
-        ftj_problem_init(&problem, ops[op], &desc);
+    for (int op = 0; op < FTJ_NUM_KERNEL_OPS; op++) {
+        ftj_problem_init(&problem, (enum ftj_kernel_op)op, &desc);
         expect_round_trip(&problem, &device);
     }
     device.features = 0;
@@ -192,4 +188,14 @@ Test(problem_text, refuses_what_cannot_be_and_names_the_field)
         ftj_text_finish(&changed);
     }
     ftj_text_finish(&line);
+}
+
+Test(problem_text, every_kernel_has_a_name_and_an_operation)
+{
+    for (int op = 0; op < FTJ_NUM_KERNEL_OPS; op++) {
+        cr_expect_str_neq(ftj_kernel_op_name((enum ftj_kernel_op)op), "?", "%d", op);
+        cr_expect_neq(ftj_kernel_op_bit((enum ftj_kernel_op)op), 0, "%d", op);
+    }
+    cr_expect_str_eq(ftj_kernel_op_name((enum ftj_kernel_op)FTJ_NUM_KERNEL_OPS), "?");
+    cr_expect_eq(ftj_kernel_op_bit(FTJ_KERNEL_EXTEND_COMBINE), FTJ_OP_EXTEND);
 }
