@@ -4,6 +4,7 @@
 
 #include "cache/gc.h"
 #include "cache/scan.h"
+#include "cache/tier.h"
 #include "cli/cache_items.h"
 #include "cli/cli.h"
 
@@ -12,7 +13,8 @@ static const char help[] =
     "     ftjit cache show KEY [--source | --log | --code FILE] [OPTIONS]\n"
     "     ftjit cache verify [FILE.ftb...] [--recompile] [OPTIONS]\n"
     "\n"
-    "path    The folder that kernels are written to, then what FTJIT_CACHE_PATH adds.\n"
+    "path    The folder that kernels are written to, then what FTJIT_CACHE_PATH adds, and why a\n"
+    "        part of it cannot be used.\n"
     "ls      The entries of the cache, or of the bundle in --bundle.\n"
     "show    One entry: its facts, or a part of it. KEY is the first digits of its key.\n"
     "verify  Checks every entry: its checksum, and that it lies under its own name. With bundles,\n"
@@ -95,20 +97,74 @@ static void take_option(struct cache_request *request, int option)
 
 /* ---- path, gc, clear ---- */
 
+static void say(void *data, ftj_log_level level, const char *sentence)
+{
+    (void)data;
+    (void)level;
+    fprintf(stderr, "ftjit cache: %s\n", sentence);
+}
+
+/* The tiers as a context would open them; what it would pass over is said. */
+static ftj_status open_tiers(struct ftj_tiers *tiers)
+{
+    const struct ftj_log log = {say, NULL, FTJ_LOG_WARNING};
+    const char *path = ftj_cache_variable("FTJIT_CACHE_PATH");
+    struct ftj_owners owners;
+    struct ftj_pins pins;
+    ftj_status status = ftj_owners_init(&owners, ftj_cache_variable("FTJIT_CACHE_OWNERS"),
+                                        "FTJIT_CACHE_OWNERS", NULL);
+    if (!status)
+        status = ftj_pins_init(&pins, ftj_cache_variable("FTJIT_BUNDLE_SHA256"),
+                               "FTJIT_BUNDLE_SHA256", NULL);
+    if (status || !path)
+        return status;
+    return ftj_tiers_init(tiers, path, "FTJIT_CACHE_PATH", &owners, &pins, &log);
+}
+
+static void print_tier(const struct ftj_tier *tier)
+{
+    if (tier->bundle)
+        printf("then, read only: %s, a bundle of %zu entries, sha256 %s\n",
+               ftj_bundle_path(tier->bundle), ftj_bundle_count(tier->bundle),
+               ftj_bundle_digest(tier->bundle));
+    else
+        printf("then, read only: %s\n", tier->dir.root);
+}
+
+static cJSON *tier_json(const struct ftj_tier *tier)
+{
+    cJSON *json = cJSON_CreateObject();
+    cJSON_AddStringToObject(json, "path",
+                            tier->bundle ? ftj_bundle_path(tier->bundle) : tier->dir.root);
+    if (tier->bundle) {
+        cJSON_AddNumberToObject(json, "entries", (double)ftj_bundle_count(tier->bundle));
+        cJSON_AddStringToObject(json, "sha256", ftj_bundle_digest(tier->bundle));
+    }
+    return json;
+}
+
 static int run_path(struct cache_request *request)
 {
-    const char *path = ftj_cache_variable("FTJIT_CACHE_PATH");
-    if (!request->is_json) {
+    struct ftj_tiers tiers = {0};
+    const ftj_status status = open_tiers(&tiers);
+    if (status)
+        return cli_failure("cache", status);
+    cJSON *json = request->is_json ? cJSON_CreateObject() : NULL;
+    if (json) {
+        cJSON_AddStringToObject(json, "root", request->dir.root);
+        cJSON_AddStringToObject(json, "origin", request->dir.origin);
+    } else {
         printf("%s\n", request->dir.root);
-        if (path)
-            printf("then, read only: %s\n", path);
-        return CLI_OK;
     }
-    cJSON *json = cJSON_CreateObject();
-    cJSON_AddStringToObject(json, "root", request->dir.root);
-    cJSON_AddStringToObject(json, "origin", request->dir.origin);
-    cJSON_AddStringToObject(json, "path", path ? path : "");
-    return cli_print_json("cache", json, stdout);
+    cJSON *list = json ? cJSON_AddArrayToObject(json, "path") : NULL;
+    for (size_t i = 0; i < tiers.count; i++) {
+        if (json)
+            cJSON_AddItemToArray(list, tier_json(&tiers.items[i]));
+        else
+            print_tier(&tiers.items[i]);
+    }
+    ftj_tiers_finish(&tiers);
+    return json ? cli_print_json("cache", json, stdout) : CLI_OK;
 }
 
 static int fail_root(const struct cache_request *request, ftj_status status,

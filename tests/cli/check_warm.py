@@ -178,6 +178,8 @@ def a_bundle_serves_where_there_is_no_compiler(work):
     assert json.loads(read(stats).splitlines()[-1])['bundle_hits'] > 0
     assert not entries(os.path.join(work, 'b')), 'nothing is copied up'
     assert decode(**hidden, FTJIT_BUNDLE_SHA256=digest)[0] == 0
+    done = run(['cache', 'path'], **{**hidden, 'FTJIT_CACHE_PATH': f'/nowhere:{moved}'})
+    assert f'sha256 {digest}' in done.stdout and '/nowhere' in done.stderr, done.stdout
     assert decode(1, **hidden, FTJIT_COMPILER_MATCH='exact')[0] == 0
     _, stderr = decode(1, **hidden, FTJIT_BUNDLE_SHA256='0' * 64)
     assert 'not pinned' in stderr and digest in stderr, stderr
