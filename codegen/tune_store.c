@@ -16,8 +16,9 @@ static uint32_t lanes_per_row(uint32_t head_dim)
     return lanes;
 }
 
-/* Five blocks to an SM: 48 registers, which hold the 16-bit values of a row of K and one of V at once;
- * forty warps keep enough bytes on their way. fp32 values take twice the room: three blocks. */
+/* Five blocks to an SM: 48 registers, which hold the 16-bit values of a row of K and one of V at
+ * once; forty warps keep enough bytes on their way. fp32 values take twice the room: three blocks.
+ */
 bool ftj_tune_store(const struct ftj_problem *problem, const struct ftj_device *device,
                     struct ftj_config *config)
 {

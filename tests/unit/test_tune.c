@@ -91,11 +91,11 @@ Test(tune, of_store_merge_and_oracle_does_not_ask_the_device)
         ftj_dtype io_dtype;
         uint32_t num_threads, min_blocks, num_warps, rows_per_block, smem_bytes;
     } rows[] = {
-        {FTJ_KERNEL_STORE, 32, 0, 256, 4, 8, 128, 0},
-        {FTJ_KERNEL_STORE, 64, 0, 256, 4, 8, 64, 0},
-        {FTJ_KERNEL_STORE, 80, 0, 256, 4, 8, 32, 0},
-        {FTJ_KERNEL_STORE, 128, 0, 256, 4, 8, 32, 0},
-        {FTJ_KERNEL_STORE, 512, 0, 256, 4, 8, 8, 0},
+        {FTJ_KERNEL_STORE, 32, 0, 256, 5, 8, 128, 0},
+        {FTJ_KERNEL_STORE, 64, 0, 256, 5, 8, 64, 0},
+        {FTJ_KERNEL_STORE, 80, 0, 256, 5, 8, 32, 0},
+        {FTJ_KERNEL_STORE, 128, 0, 256, 5, 8, 32, 0},
+        {FTJ_KERNEL_STORE, 512, 0, 256, 5, 8, 8, 0},
         {FTJ_KERNEL_STORE, 128, FTJ_DTYPE_FP32, 256, 3, 8, 32, 0},
         {FTJ_KERNEL_MERGE, 32, 0, 256, 1, 8, 8, 0},
         {FTJ_KERNEL_MERGE, 512, 0, 256, 1, 8, 8, 0},
