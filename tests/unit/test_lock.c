@@ -168,7 +168,7 @@ Test(lock, one_who_waits_is_served_with_what_was_published)
     cr_expect_eq(cache.num_looks, 1, "somebody may have published before the lock was got");
 
     cr_assert_eq(pthread_create(&thread, NULL, begin_other, &other), 0);
-    usleep(400000); /* it waits by now */
+    usleep(400000);                            /* it waits by now */
     atomic_store(&other.cache.status, FTJ_OK); /* published */
     const int num_looks = atomic_load(&other.cache.num_looks);
     struct timespec start;
