@@ -7,7 +7,6 @@
  */
 #include "runtime/kernel_map.h"
 
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
@@ -22,25 +21,31 @@ struct ftj_kernel_node {
     const struct ftj_kernel *kernel;
 };
 
+/* Clear the padding. Both lists name every member, by position: one that is missing does not
+ * compile, and would otherwise be cleared as well. */
 static void clear_array(ftj_kv_array *array)
 {
-    const ftj_kv_array given = *array;
+    const ftj_kv_array all = {array->row_bytes, array->offset_bytes, array->page_stride_bytes,
+                              array->head_stride_bytes, array->slot_stride_bytes};
     memset(array, 0, sizeof(*array));
-    array->row_bytes = given.row_bytes;
-    array->offset_bytes = given.offset_bytes;
-    array->page_stride_bytes = given.page_stride_bytes;
-    array->head_stride_bytes = given.head_stride_bytes;
-    array->slot_stride_bytes = given.slot_stride_bytes;
+    array->row_bytes = all.row_bytes;
+    array->offset_bytes = all.offset_bytes;
+    array->page_stride_bytes = all.page_stride_bytes;
+    array->head_stride_bytes = all.head_stride_bytes;
+    array->slot_stride_bytes = all.slot_stride_bytes;
 }
 
 static void clear_side(ftj_kv_side *side)
 {
-    const uint32_t row_bytes = side->row_bytes;
-    clear_array(&side->codes);
-    clear_array(&side->row_scales);
-    clear_array(&side->block_scales);
-    memset(&side->row_bytes, 0, sizeof(*side) - offsetof(ftj_kv_side, row_bytes));
-    side->row_bytes = row_bytes;
+    ftj_kv_side all = {side->codes, side->row_scales, side->block_scales, side->row_bytes};
+    clear_array(&all.codes);
+    clear_array(&all.row_scales);
+    clear_array(&all.block_scales);
+    memset(side, 0, sizeof(*side));
+    memcpy(&side->codes, &all.codes, sizeof(all.codes));
+    memcpy(&side->row_scales, &all.row_scales, sizeof(all.row_scales));
+    memcpy(&side->block_scales, &all.block_scales, sizeof(all.block_scales));
+    side->row_bytes = all.row_bytes;
 }
 
 /* Bytes are compared, so that no field of a problem can be forgotten here. A problem is zeroed
