@@ -73,7 +73,7 @@ static bool fits(const struct ftj_problem *problem, const struct ftj_device *dev
     for (config->new_tokens = shape->tokens; config->new_tokens >= 16; config->new_tokens /= 2) {
         config->smem_bytes =
             shape->stages * stage_bytes(problem, shape->tokens, config->new_tokens) +
-            config->block_rows * (head_dim * 2 + 4) + shape->warps * 16 + WORK_BYTES;
+            config->block_rows * (head_dim * 2 + 4) + shape->warps * 32 + WORK_BYTES;
         if (config->smem_bytes <= budget)
             return true;
     }

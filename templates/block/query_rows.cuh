@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The rows of a query tile as A operands in shared memory, in the order of dims in which K's codec
-// yields them: [tile of 16 rows][product][lane] of four words. A warp loads the rows it will use, and
-// so needs nobody else's.
+// yields them: [tile of 16 rows][product][lane] of four words.
 #pragma once
 #include "block/pieces.cuh"
 #include "block/query_tile.cuh"
@@ -21,13 +20,13 @@ struct QueryRows {
     static constexpr bool normalised = KCodec::has_row_scale;
     static constexpr int top_exponent = 13;
 
-    // Rows of this warp from `row` on, into `shared`, its own part of the tile, and into `scales` what
-    // each row's scores are multiplied by.
+    // A warp's rows from `row` on, into `shared`, their part of the tile, and into `scales` what each
+    // row's scores are multiplied by. A barrier has passed since they were last read, and one will
+    // before they are read.
     static __device__ __forceinline__ void load(const ftj_extend_params& p,
                                                 const QueryTile<Config>& unit, uint32_t row,
                                                 uint32_t shared, uint32_t scales) {
         const uint32_t lane = ptx::thread_index() % warp_size;
-        ptx::sync_warp();  // the unit before has been read
         #pragma unroll 1
         for (int m = 0; m < m_tiles; m++) {
             const uint32_t upper = row + 16 * m + lane / 4;
@@ -39,7 +38,6 @@ struct QueryRows {
                 ptx::st_shared_u32(scales + 4 * (16 * m + lane / 4 + 8), ptx::float_bits(of_lower));
             }
         }
-        ptx::sync_warp();
     }
 
     // The factors of rows g and g + 8 of each tile of 16. Positive: a negative scale has turned the

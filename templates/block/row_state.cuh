@@ -11,7 +11,9 @@
 
 namespace ftj {
 
-template <class Config, int widest>
+constexpr int widest_value = 64;  // dims of the widest piece of V: the same whatever the codec
+
+template <class Config>
 struct RowState {
     using Element = typename Config::Element;
     static constexpr int m_tiles = Config::m_tiles;
@@ -58,6 +60,47 @@ struct RowState {
         }
     }
 
+    // For a warp with the same rows, through shared memory: a lane's words one after the other,
+    // neighbours in neighbouring banks.
+    static constexpr int slot_bytes = (m_tiles * (dims / 2) + 4 * m_tiles) * int(warp_size) * 4;
+
+    __device__ __forceinline__ void put(float* slot) const {
+        float* word = slot + ptx::thread_index() % warp_size;
+        #pragma unroll
+        for (int m = 0; m < m_tiles; m++) {
+            #pragma unroll
+            for (int i = 0; i < dims / 2; i++)
+                word[(m * (dims / 2) + i) * warp_size] = out[m][i / 4][i % 4];
+            #pragma unroll
+            for (int h = 0; h < 2; h++) {
+                word[(state_word(m) + h) * warp_size] = reference[m][h];
+                word[(state_word(m) + 2 + h) * warp_size] = sum[m][h];
+            }
+        }
+    }
+
+    // Merge with what the other warp has put there, over other keys.
+    __device__ __forceinline__ void take(const float* slot) {
+        const float* word = slot + ptx::thread_index() % warp_size;
+        #pragma unroll
+        for (int m = 0; m < m_tiles; m++) {
+            float mine[2], other[2];
+            #pragma unroll
+            for (int h = 0; h < 2; h++) {
+                const float other_reference = word[(state_word(m) + h) * warp_size];
+                const float most = ptx::max_f32(reference[m][h], other_reference);
+                mine[h] = ptx::ex2_approx(reference[m][h] - most);
+                other[h] = ptx::ex2_approx(other_reference - most);
+                reference[m][h] = most;
+                sum[m][h] = sum[m][h] * mine[h] + word[(state_word(m) + 2 + h) * warp_size] * other[h];
+            }
+            #pragma unroll
+            for (int i = 0; i < dims / 2; i++)
+                out[m][i / 4][i % 4] = out[m][i / 4][i % 4] * mine[i % 4 / 2] +
+                                       word[(m * (dims / 2) + i) * warp_size] * other[i % 4 / 2];
+        }
+    }
+
     // Rows `row` on of the request, dims `first_dim` on: final.
     __device__ __forceinline__ void write_outputs(const ftj_extend_params& p,
                                                   const QueryTile<Config>& unit, uint32_t row,
@@ -100,6 +143,8 @@ struct RowState {
     }
 
 private:
+    static constexpr int state_word(int m) { return m_tiles * (dims / 2) + 4 * m; }
+
     template <class Visit>
     __device__ __forceinline__ void for_each_row(const QueryTile<Config>& unit, uint32_t row,
                                                  const Visit& visit) const {
@@ -119,7 +164,7 @@ private:
     template <class Visit>
     __device__ __forceinline__ void for_each_quad(int m, int h, const Visit& visit) const {
         const int c = ptx::thread_index() % 4;
-        for_each_piece<dims, widest>([&](auto piece) {
+        for_each_piece<dims, widest_value>([&](auto piece) {
             constexpr int column_dims = piece.dims / 8;  // one column's share of the run
             #pragma unroll
             for (int at = 0; at < piece.dims / 4; at += 4) {

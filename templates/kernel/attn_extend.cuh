@@ -6,7 +6,9 @@
 //
 // A block walks a contiguous range of tiles of keys (query_tile.cuh). A tile is brought into shared
 // memory once for the block and read by every warp, each for its own 16 * m_tiles rows of the query
-// tile; of heads wider than 256 two warps have the same rows, and each half of O's dims.
+// tile; of heads wider than 256 two warps have the same rows, and each half of O's dims. A query tile
+// of few rows (a short run, a decode's one query) occupies half of the warps; then the other half has
+// the same rows too, the two take turns at the steps of a tile, and merge at the end.
 //
 //   stages > 1   wait(K, V of i) | barrier | fetch(K, V of i + stages - 1) | score, weigh, accumulate
 //   one stage    wait(K of i) | barrier | fetch(V of i) | score |
@@ -27,6 +29,7 @@
 #include "block/key_tile.cuh"
 #include "block/query_rows.cuh"
 #include "block/query_tile.cuh"
+#include "block/row_products.cuh"
 #include "block/row_softmax.cuh"
 #include "block/row_state.cuh"
 
@@ -41,12 +44,13 @@ struct AttnExtend {
     static constexpr int num_stages = Config::num_stages;
     static constexpr int dim_parts = (head_dim + Config::part_dims - 1) / Config::part_dims;
     static constexpr uint32_t warp_rows = 16 * m_tiles;
-    static constexpr int widest_value = 64;  // dims of the widest piece of V: the same of every codec
     using Work = ExtendWork<Config>;
     using Unit = QueryTile<Config>;
-    using State = RowState<Config, widest_value>;
+    using State = RowState<Config>;
     using Cached = CachedKeys<Config>;
     using New = NewKeys<Config>;
+    template <class Tile>
+    using Products = RowProducts<Config, Tile>;
 
     struct Smem {
         static constexpr int ring = 0;
@@ -54,8 +58,8 @@ struct AttnExtend {
             Cached::Tile::bytes > New::Tile::bytes ? Cached::Tile::bytes : New::Tile::bytes;
         static constexpr int query = num_stages * stage;
         static constexpr int scales = query + Config::block_rows * head_dim * 2;
-        static constexpr int seen = scales + Config::block_rows * 4;
-        static constexpr int work = seen + num_warps * 16;
+        static constexpr int warps = scales + Config::block_rows * 4;
+        static constexpr int work = warps + num_warps * 32;  // SeenKeys and Warp of each
         static constexpr int work_bytes = 128;
         static constexpr int bytes = work + work_bytes;
     };
@@ -67,14 +71,44 @@ struct AttnExtend {
     static_assert(num_stages > 1 || Config::step_tokens >= Config::tile_tokens,
                   "one stage gives K back between a tile's scores and its weights");
 
-    // Where this warp stands in the query tile, and what it has in shared memory.
+    static constexpr uint32_t row_groups = num_warps / dim_parts;
+    // Half of the warps leave their states where the ring and the queries were.
+    static constexpr bool may_share_rows = num_stages > 1 && row_groups % 2 == 0 &&
+                                           Config::tile_tokens % (2 * Config::step_tokens) == 0 &&
+                                           num_warps / 2 * State::slot_bytes <= Smem::scales;
+
+    // Where this warp stands in the query tile. Kept in shared memory, beside the keys it sees: they
+    // are looked at once a step, and registers are few.
     struct Warp {
-        uint32_t row;        // its first, counted within the block's
-        uint32_t first_dim;  // of O
-        uint32_t query;      // Q operands
-        uint32_t scales;     // float per row
-        uint32_t seen;       // SeenKeys
+        uint32_t row;     // of the request: its first
+        uint32_t query;   // shared address of its Q operands
+        uint32_t scales;  // likewise, float per row
+        uint32_t turn;    // 0, 1: takes even or odd steps of a tile; every_step
+
+        static __device__ __forceinline__ uint32_t index() { return ptx::thread_index() / warp_size; }
+        static __device__ __forceinline__ uint32_t shared() {
+            return ptx::shared_address(ptx::dynamic_shared()) + Smem::warps + index() * 32;
+        }
+        static __device__ __forceinline__ Warp get() {
+            const ptx::Words4 v = ptx::ld_shared_v4(shared() + 16);
+            return {v.w[0], v.w[1], v.w[2], v.w[3]};
+        }
+        __device__ __forceinline__ void put() const {
+            if (ptx::thread_index() % warp_size == 0)
+                ptx::st_shared_v4(shared() + 16, {{row, query, scales, turn}});
+        }
+        static __device__ __forceinline__ uint32_t first_dim() {  // of O
+            return index() % dim_parts * uint32_t(head_dim - Config::part_dims);
+        }
+        __device__ __forceinline__ bool takes(uint32_t step) const {
+            return turn == every_step || step % 2 == turn;
+        }
+        // Of the warps with the same rows one loads the queries, and one for each half of O's dims
+        // ends with the result.
+        __device__ __forceinline__ bool loads_query() const { return turn != 1 && first_dim() == 0; }
+        __device__ __forceinline__ bool has_result() const { return turn != 1; }
     };
+    static constexpr uint32_t every_step = 2;
 
     static __device__ void run(const ftj_extend_params& p) {
         unsigned char* smem = ptx::dynamic_shared();
@@ -83,27 +117,30 @@ struct AttnExtend {
         Work::deal(p, smem, work);
         if (ptx::thread_index() == 0)
             split->parts = 0;
-        const Warp warp = find_warp(ptx::shared_address(smem));
         const Unit& unit = work.unit;
         State state;
         for (uint32_t done = 0; done < work.count;) {
             const uint32_t end = min_of(unit.tile + (work.count - done), unit.tiles);
-            const uint32_t row = unit.first_row + warp.row;
+            find_warp(unit).put();
             state.clear();
             if (unit.tile < unit.cached_tiles)
-                attend<Cached>(p, unit, state, warp, unit.tile, min_of(end, unit.cached_tiles));
+                attend<Cached>(p, unit, state, unit.tile, min_of(end, unit.cached_tiles));
             if constexpr (VCodec::has_row_scale)
                 state.multiply(VCodec::operand_fold / state.v_norm);
             if (unit.fresh.begin < unit.fresh.end && end > unit.cached_tiles)
-                attend<New>(p, unit, state, warp,
+                attend<New>(p, unit, state,
                             max_of(unit.tile, unit.cached_tiles) - unit.cached_tiles,
                             end - unit.cached_tiles);
             state.add_sums();
+            ptx::sync_warp();
+            const Warp warp = Warp::get();
+            if (may_share_rows && warp.turn != every_step)
+                merge_turns(state, warp.turn);
             const uint32_t tiles = end - unit.tile;
-            if (tiles == unit.tiles)
-                state.write_outputs(p, unit, row, warp.first_dim);
-            else
-                leave_part(p, work, unit, state, row, warp.first_dim, done, split);
+            if (tiles != unit.tiles)
+                leave_part(p, work, unit, state, warp, done, split);
+            else if (warp.has_result())
+                state.write_outputs(p, unit, warp.row, Warp::first_dim());
             done += tiles;
             ptx::sync_block();  // all have read where the block stands
             if (done < work.count && ptx::thread_index() == 0)
@@ -112,45 +149,52 @@ struct AttnExtend {
         }
     }
 
-    static __device__ __forceinline__ Warp find_warp(uint32_t smem) {
-        const uint32_t index = ptx::thread_index() / warp_size;
-        const uint32_t group = index / dim_parts;
-        return {group * warp_rows, index % dim_parts * uint32_t(head_dim - Config::part_dims),
+    static __device__ __forceinline__ Warp find_warp(const Unit& unit) {
+        const uint32_t smem = ptx::shared_address(ptx::dynamic_shared());
+        uint32_t group = Warp::index() / dim_parts;
+        uint32_t turn = every_step;
+        if (may_share_rows && unit.end_row - unit.first_row <= row_groups / 2 * warp_rows) {
+            turn = group / (row_groups / 2);
+            group %= row_groups / 2;
+        }
+        return {unit.first_row + group * warp_rows,
                 smem + Smem::query + group * (warp_rows * head_dim * 2),
-                smem + Smem::scales + group * (warp_rows * 4), smem + Smem::seen + index * 16};
+                smem + Smem::scales + group * (warp_rows * 4), turn};
+    }
+
+    // The warps that took the odd steps hand over to those that took the even ones.
+    static __device__ __forceinline__ void merge_turns(State& state, uint32_t turn) {
+        auto* slot = reinterpret_cast<float*>(ptx::dynamic_shared() + Smem::ring +
+                                              Warp::index() % (num_warps / 2) * State::slot_bytes);
+        ptx::sync_block();  // the ring and the queries have been read
+        if (turn == 1)
+            state.put(slot);
+        ptx::sync_block();
+        if (turn == 0)
+            state.take(slot);
     }
 
     // The block that starts a unit says where its parts are.
     static __device__ __forceinline__ void leave_part(const ftj_extend_params& p, const Work& work,
                                                       const Unit& unit, const State& state,
-                                                      uint32_t row, uint32_t first_dim,
-                                                      uint32_t done, Split* split) {
+                                                      const Warp& warp, uint32_t done,
+                                                      Split* split) {
         const uint32_t slot = 2 * ptx::block_index() + (done != 0);
         if (unit.tile == 0 && ptx::thread_index() == 0) {
             const uint64_t last = work.begin + done + unit.tiles - 1;
             *split = {unit.request, unit.index, unit.head, slot,
                       work.owner(last) - ptx::block_index() + 1, {}};
         }
-        state.write_partial(p, unit, row, first_dim, slot);
+        if (warp.has_result())
+            state.write_partial(p, unit, warp.row, Warp::first_dim(), slot);
     }
-
-    // Of the widest piece of K: a product's Q operands are loaded once per piece.
-    template <class KCodec>
-    static constexpr int widest_key() {
-        return KCodec::widest_key(head_dim) < 64 ? KCodec::widest_key(head_dim) : 64;
-    }
-    template <class Tile>
-    using Query =
-        QueryRows<Config, typename Tile::K::Codec, widest_key<typename Tile::K::Codec>()>;
 
     // ---- one run of tiles ----------------------------------------------------------------------
     template <class Keys>
     static __device__ __forceinline__ void attend(const ftj_extend_params& p, const Unit& unit,
-                                                  State& state, const Warp& warp, uint32_t first,
-                                                  uint32_t last) {
+                                                  State& state, uint32_t first, uint32_t last) {
         using Tile = typename Keys::Tile;
         const uint32_t ring = ptx::shared_address(ptx::dynamic_shared());
-        const uint32_t row = unit.first_row + warp.row;
         Keys keys(unit);
         uint32_t token = keys.token(first);
         const uint32_t end = token + (last - first) * Tile::tokens;
@@ -166,8 +210,10 @@ struct AttnExtend {
             keys.fetch_k(p, ring, ahead);
             Copy::commit();
         }
-        SeenKeys::find(p, unit, keys.keys(), row, warp_rows).put(warp.seen);
-        Query<Tile>::load(p, unit, row, warp.query, warp.scales);
+        const Warp warp = Warp::get();
+        SeenKeys::find(p, unit, keys.keys(), warp.row, warp_rows).put(Warp::shared());
+        if (warp.loads_query())
+            Products<Tile>::Query::load(p, unit, warp.row, warp.query, warp.scales);
 
         uint32_t stage = 0;
         #pragma unroll 1
@@ -178,7 +224,7 @@ struct AttnExtend {
                 ptx::sync_block();  // the tile is there for all; the stage before is free
                 const uint32_t before = stage == 0 ? num_stages - 1 : stage - 1;
                 fetch(p, keys, ring + before * Smem::stage, ahead, end);
-                attend_tile<Keys>(p, unit, state, warp, shared, token,
+                attend_tile<Keys>(p, unit, state, shared, token,
                                   [] {});
                 stage = stage == num_stages - 1 ? 0 : stage + 1;
             } else {
@@ -189,7 +235,7 @@ struct AttnExtend {
                 const uint32_t next = token + Tile::tokens;
                 if (next < end)
                     keys.find(p, next);
-                attend_tile<Keys>(p, unit, state, warp, shared, token,
+                attend_tile<Keys>(p, unit, state, shared, token,
                                   [&] {
                                       Copy::wait<0>();
                                       ptx::sync_block();  // V is there for all; K is free
@@ -219,130 +265,34 @@ struct AttnExtend {
     // scores and the weights of each.
     template <class Keys, class Between>
     static __device__ __forceinline__ void attend_tile(const ftj_extend_params& p, const Unit& unit,
-                                                       State& state, const Warp& warp,
-                                                       uint32_t shared, uint32_t token,
-                                                       const Between& between) {
+                                                       State& state, uint32_t shared,
+                                                       uint32_t token, const Between& between) {
         using Tile = typename Keys::Tile;
         constexpr int step = Tile::tokens < Config::step_tokens ? Tile::tokens : Config::step_tokens;
         using Softmax = RowSoftmax<Config, Tile, step, State>;
         #pragma unroll 1
         for (uint32_t at = 0; at < Tile::tokens; at += step) {
             const uint32_t begin = token + at;
-            const SeenKeys seen = SeenKeys::get(warp.seen);
-            const bool is_seen = seen.is_seen(begin, begin + step);
+            const SeenKeys seen = SeenKeys::get(Warp::shared());
+            const Warp warp = Warp::get();
+            const bool is_seen = seen.is_seen(begin, begin + step) && warp.takes(at / step);
             typename Softmax::Scores scores;
             if (is_seen)
-                score<Tile, step>(warp.query, shared + Tile::k, at, scores);
+                Products<Tile>::template score<step>(warp.query, shared + Tile::k, at, scores);
             between();
             if (!is_seen)
                 continue;
             typename Softmax::RowScales scales;
-            Query<Tile>::load_scales(p, warp.scales, scales);
+            Products<Tile>::Query::load_scales(p, warp.scales, scales);
             Softmax::scale(shared + Tile::k + Tile::K::scales + 4 * at, scores);
             if constexpr (Config::has_softcap)
                 Softmax::cap(p, scores, scales);
             if (!seen.is_whole(begin, begin + step))
-                Softmax::mask(p, unit, Keys(unit).keys().end, unit.first_row + warp.row, begin, scores);
+                Softmax::mask(p, unit, Keys(unit).keys().end, warp.row, begin, scores);
             typename Softmax::Weights weights;
             Softmax::weigh(state, scores, scales, shared + Tile::v + Tile::V::scales + 4 * at, weights);
-            accumulate<Tile, step>(state, warp.first_dim, shared + Tile::v, at, weights);
-        }
-    }
-
-    // Q K^T for `step` tokens.
-    template <class Tile, int step>
-    static __device__ __forceinline__ void score(uint32_t query, uint32_t shared, uint32_t at,
-                                                 float (&scores)[m_tiles][step / 8][4]) {
-        using Side = typename Tile::K;
-        using KCodec = typename Side::Codec;
-        const uint32_t lane = ptx::thread_index() % warp_size;
-        const uint32_t token = at + spread(lane / 4), c = lane % 4;
-        constexpr int usual = piece_dims(head_dim, widest_key<KCodec>());  // dims of most pieces
-        const uint32_t codes = shared + token * Side::pitch + KCodec::key_run(usual, c);
-        const uint32_t blocks =
-            shared + Side::blocks + token * Side::block_row + KCodec::block_run(usual, c);
-        const uint32_t operands = query + lane * 16;
-        #pragma unroll
-        for (int m = 0; m < m_tiles; m++) {
-            #pragma unroll
-            for (int n = 0; n < step / 8; n++)
-                scores[m][n][0] = scores[m][n][1] = scores[m][n][2] = scores[m][n][3] = 0;
-        }
-        for_each_piece<head_dim, widest_key<KCodec>()>([&](auto piece) {
-            constexpr int products = piece.dims / 16;
-            uint32_t piece_codes = codes + KCodec::code_bytes(piece.at);
-            uint32_t piece_blocks = blocks + piece.at / 16;
-            if constexpr (piece.dims != usual) {
-                piece_codes += KCodec::key_run(piece.dims, c) - KCodec::key_run(usual, c);
-                piece_blocks += KCodec::block_run(piece.dims, c) - KCodec::block_run(usual, c);
-            }
-            ptx::Words4 q[products][m_tiles];
-            #pragma unroll
-            for (int j = 0; j < products; j++) {
-                #pragma unroll
-                for (int m = 0; m < m_tiles; m++)
-                    q[j][m] = ptx::ld_shared_v4(
-                        operands + (m * (head_dim / 16) + piece.at / 16 + j) * (warp_size * 16));
-            }
-            #pragma unroll
-            for (int n = 0; n < step / 8; n++) {
-                uint32_t k[products][2];
-                KCodec::template load_key<piece.dims>(piece_codes + 8 * n * Side::pitch,
-                                                      piece_blocks + 8 * n * Side::block_row, k);
-                #pragma unroll
-                for (int j = 0; j < products; j++) {
-                    #pragma unroll
-                    for (int m = 0; m < m_tiles; m++)
-                        KCodec::Mma::product(scores[m][n], q[j][m].w[0], q[j][m].w[1], q[j][m].w[2],
-                                             q[j][m].w[3], k[j][0], k[j][1]);
-                }
-            }
-        });
-    }
-
-    // O += P V for `step` tokens and this warp's dims.
-    template <class Tile, int step>
-    static __device__ __forceinline__ void accumulate(State& state, uint32_t first_dim,
-                                                      uint32_t shared, uint32_t at,
-                                                      const uint32_t (&weights)[m_tiles][step / 16][4]) {
-        using Side = typename Tile::V;
-        using Codec = typename Side::Codec;
-        const uint32_t lane = ptx::thread_index() % warp_size;
-        const uint32_t g = lane / 4, c = lane % 4;
-        constexpr int usual = piece_dims(Config::part_dims, widest_value);  // dims of most pieces
-        const uint32_t skip = (dim_parts > 1 ? Codec::code_bytes(first_dim) : 0) +
-                              Codec::value_run(usual, g);
-        const uint32_t even = shared + (at + c) * Side::pitch + skip;            // spread(2c)
-        const uint32_t odd = shared + (at + 4 + (c ^ 2)) * Side::pitch + skip;  // spread(2c + 1)
-        const uint32_t blocks = shared + Side::blocks + (at + spread(g)) * Side::block_row +
-                                (dim_parts > 1 ? first_dim / 16 : 0) + Codec::block_run(usual, c);
-        #pragma unroll
-        for (int k = 0; k < step / 16; k++) {
-            for_each_piece<Config::part_dims, widest_value>([&](auto piece) {
-                uint32_t first = 16 * k * Side::pitch + Codec::code_bytes(piece.at);
-                uint32_t of_blocks = blocks + 16 * k * Side::block_row + piece.at / 16;
-                if constexpr (piece.dims != usual) {
-                    first += Codec::value_run(piece.dims, g) - Codec::value_run(usual, g);
-                    of_blocks += Codec::block_run(piece.dims, c) - Codec::block_run(usual, c);
-                }
-                const uint32_t second = first + 8 * Side::pitch;
-                const uint32_t codes[4] = {even + first, odd + first, even + second, odd + second};
-                const uint32_t scales[2] = {of_blocks, of_blocks + 8 * Side::block_row};
-                uint32_t v[piece.dims / 16][4];
-                Codec::template load_value<piece.dims>(codes, scales, v);
-                #pragma unroll
-                for (int tile = 0; tile < piece.dims / 16; tile++) {
-                    #pragma unroll
-                    for (int half = 0; half < 2; half++) {
-                        #pragma unroll
-                        for (int m = 0; m < m_tiles; m++)
-                            Codec::Mma::product(state.out[m][2 * (piece.at / 16 + tile) + half],
-                                                weights[m][k][0], weights[m][k][1],
-                                                weights[m][k][2], weights[m][k][3], v[tile][half],
-                                                v[tile][2 + half]);
-                    }
-                }
-            });
+            Products<Tile>::template accumulate<step>(state, Warp::first_dim(), shared + Tile::v, at,
+                                                       weights);
         }
     }
 };

@@ -263,3 +263,40 @@ void acceptance_chunks_equal_the_whole(struct check_row *row)
     extend_device_finish(&device, row);
     extend_case_finish(&c);
 }
+
+/* ---- refusals ---------------------------------------------------------------------------------
+ */
+
+void acceptance_extend_refusals(struct check_row *row)
+{
+    enum { NUM_BAD = 9 };
+    struct extend_shape shape = {.attention = acceptance_small_shape(FTJ_KV_FP8, 5), .q_lens = {2}};
+    struct extend_case c = {0};
+    struct extend_device device = {0};
+    shape.has_new = true;
+    if (extend_case_init(&c, row, &shape) && extend_device_init(&device, row, &c)) {
+        const ftj_extend_args good = device.args;
+        ftj_extend_args bad[NUM_BAD] = {good, good, good, good, good, good, good, good, good};
+        const char *const words[NUM_BAD] = {
+            "q is NULL|device memory", "o is|aligned|16",    "qo_indptr is NULL",
+            "v_new is NULL",           "k_new is NULL",      "workspace_bytes is",
+            "q_head_stride is 60|8",   "num_queries is|fit", "v_new_token_stride is"};
+        bad[0].q = NULL;
+        bad[1].o = (uint8_t *)good.o + 2;
+        bad[2].qo_indptr = NULL;
+        bad[3].v_new = NULL;
+        bad[4].k_new = NULL;
+        bad[5].workspace_bytes = 64;
+        bad[6].q_head_stride = 60;
+        bad[7].num_queries = UINT32_MAX;
+        bad[8].v_new_token_stride = -64;
+        for (int i = 0; i < NUM_BAD; i++)
+            check_refused(row, ftj_attention_extend(device.attention.attn, &bad[i], NULL),
+                          FTJ_E_INVALID, words[i]);
+        ftj_extend_args nothing = {.requests.batch = 0};
+        check_ok(row, ftj_attention_extend(device.attention.attn, &nothing, NULL),
+                 "an extend of no requests");
+    }
+    extend_device_finish(&device, row);
+    extend_case_finish(&c);
+}
