@@ -48,6 +48,14 @@ static uint32_t stage_bytes(const struct ftj_problem *problem, uint32_t tokens, 
     return cached > fresh ? cached : fresh;
 }
 
+/* A warp's list of where the tokens of a tile lie, when they may lie in different pages. */
+static uint32_t place_bytes(const struct ftj_problem *problem, const struct shape *shape)
+{
+    const bool one_page =
+        problem->table == FTJ_TABLE_BLOCKS && problem->page_size % shape->tokens == 0;
+    return one_page ? 0 : 8 * shape->tokens;
+}
+
 static uint32_t min_of(uint32_t a, uint32_t b)
 {
     return a < b ? a : b;
@@ -73,7 +81,8 @@ static bool fits(const struct ftj_problem *problem, const struct ftj_device *dev
     for (config->new_tokens = shape->tokens; config->new_tokens >= 16; config->new_tokens /= 2) {
         config->smem_bytes =
             shape->stages * stage_bytes(problem, shape->tokens, config->new_tokens) +
-            config->block_rows * (head_dim * 2 + 4) + shape->warps * 32 + WORK_BYTES;
+            config->block_rows * (head_dim * 2 + 4) +
+            shape->warps * (32 + place_bytes(problem, shape)) + WORK_BYTES;
         if (config->smem_bytes <= budget)
             return true;
     }

@@ -58,13 +58,18 @@ struct CachedKeys {
     static constexpr bool one_page = !Config::slot_table && page_size % tokens == 0;
     static constexpr int places = one_page ? 1 : (tokens + warp_size - 1) / warp_size;
 
+    // Scratch of a warp: where each token of a tile lies.
+    static constexpr int warp_bytes = one_page ? 0 : Tile::tokens * 8;
+
     const QueryTile<Config>& unit;  // in shared memory
+    uint32_t scratch;
     uint32_t page[places];    // of the tile, or of the tokens this lane looks after
     uint32_t offset[places];
 
-    __device__ __forceinline__ CachedKeys(const QueryTile<Config>& of) : unit(of) {}
+    __device__ __forceinline__ CachedKeys(const QueryTile<Config>& of, uint32_t warp_scratch)
+        : unit(of), scratch(warp_scratch) {}
 
-    __device__ __forceinline__ KeyRange keys() const { return unit.cached; }
+    static __device__ __forceinline__ KeyRange range(const QueryTile<Config>& of) { return of.cached; }
     __device__ __forceinline__ uint32_t token(uint32_t tile) const {
         return (unit.cached.begin / tokens + tile) * tokens;
     }
@@ -91,6 +96,8 @@ struct CachedKeys {
 
     __device__ __forceinline__ void fetch_k(const ftj_extend_params& p, uint32_t shared,
                                             uint32_t first) const {
+        if constexpr (!one_page)
+            share_places();
         fetch<typename Tile::K, Config::k_code_chunk, Config::k_block_chunk>(
             p.cache.k, shared + Tile::k, Tile::seen(unit.cached, first));
     }
@@ -101,6 +108,18 @@ struct CachedKeys {
     }
 
 private:
+    // What the lanes have looked up, for all of the warp: a row is copied by lanes that did not.
+    __device__ __forceinline__ void share_places() const {
+        const uint32_t lane = ptx::thread_index() % warp_size;
+        ptx::sync_warp();  // the tile before has been copied
+        #pragma unroll
+        for (int i = 0; i < places; i++) {
+            if (lane + i * warp_size < tokens)
+                ptx::st_shared_v2(scratch + 8 * (lane + i * warp_size), {{page[i], offset[i]}});
+        }
+        ptx::sync_warp();
+    }
+
     template <class Side, int code_chunk, int block_chunk>
     __device__ __forceinline__ void fetch(const ftj_side_params& side, uint32_t shared,
                                           SeenRows seen) const {
@@ -123,17 +142,9 @@ private:
                 stride, shared, seen);
         } else {
             const uint64_t base = array.base + unit.head * array.head_stride;
-            Rows::template by_row<row_bytes, pitch, chunk>(shared, seen, [&](uint32_t row) {
-                uint32_t of_page = ptx::shfl(page[0], row % warp_size);
-                uint32_t of_offset = ptx::shfl(offset[0], row % warp_size);
-                #pragma unroll
-                for (int i = 1; i < places; i++) {
-                    const uint32_t other_page = ptx::shfl(page[i], row % warp_size);
-                    const uint32_t other_offset = ptx::shfl(offset[i], row % warp_size);
-                    if (row / warp_size == uint32_t(i))
-                        of_page = other_page, of_offset = other_offset;
-                }
-                return base + of_page * array.page_stride + of_offset * array.slot_stride;
+            Rows::template scattered<row_bytes, pitch, chunk>(shared, seen, [&](uint32_t row) {
+                const ptx::Words2 place = ptx::ld_shared_v2(scratch + 8 * row);
+                return base + place.w[0] * array.page_stride + place.w[1] * array.slot_stride;
             });
         }
     }
@@ -150,9 +161,9 @@ struct NewKeys {
 
     const QueryTile<Config>& unit;  // in shared memory
 
-    __device__ __forceinline__ NewKeys(const QueryTile<Config>& of) : unit(of) {}
+    __device__ __forceinline__ NewKeys(const QueryTile<Config>& of, uint32_t) : unit(of) {}
 
-    __device__ __forceinline__ KeyRange keys() const { return unit.fresh; }
+    static __device__ __forceinline__ KeyRange range(const QueryTile<Config>& of) { return of.fresh; }
     __device__ __forceinline__ uint32_t token(uint32_t tile) const {
         const uint32_t base = unit.fresh_base;
         return base + ((unit.fresh.begin - base) / tokens + tile) * tokens;

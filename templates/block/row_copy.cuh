@@ -12,7 +12,7 @@ struct SeenRows {
     uint32_t last;
 };
 
-template <int num_threads, int tokens>
+template <int num_threads, uint32_t tokens>
 struct RowCopy {
     // Row i is at base + i * stride.
     template <int row_bytes, int pitch, int chunk>
@@ -39,7 +39,32 @@ struct RowCopy {
         by_row<row_bytes, pitch, chunk>(shared, seen, [&](uint32_t row) { return base + row * stride; });
     }
 
-    // Row i is at row_address(i), which whole warps call together.
+    // Row i is at row_address(i).
+    template <int row_bytes, int pitch, int chunk, class RowAddress>
+    static __device__ __forceinline__ void scattered(uint32_t shared, SeenRows seen,
+                                                     const RowAddress& row_address) {
+        constexpr uint32_t chunks = row_bytes / chunk;
+        static_assert(row_bytes % chunk == 0, "a row is whole chunks");
+        if constexpr (num_threads % chunks == 0 && chunk >= 4) {
+            if (seen.first == 0 && seen.last >= tokens) {
+                constexpr uint32_t step = num_threads / chunks;  // rows at a time
+                const uint32_t row = ptx::thread_index() / chunks;
+                const uint32_t byte = ptx::thread_index() % chunks * chunk;
+                #pragma unroll 4
+                for (uint32_t at = 0; at < tokens; at += step) {
+                    if (tokens % step == 0 || row + at < tokens)
+                        Copy::copy<chunk>(
+                            shared + (row + at) * pitch + byte,
+                            pointer<const unsigned char>(row_address(row + at) + byte));
+                }
+                return;
+            }
+        }
+        by_row<row_bytes, pitch, chunk>(shared, seen, row_address);
+    }
+
+private:
+    // Rolled up: it serves the ends of requests, and rows of odd sizes.
     template <int row_bytes, int pitch, int chunk, class RowAddress>
     static __device__ __forceinline__ void by_row(uint32_t shared, SeenRows seen,
                                                   const RowAddress& row_address) {
@@ -59,7 +84,6 @@ struct RowCopy {
         }
     }
 
-private:
     // cp.async moves no less than 4 bytes: block scales of an odd number of blocks go by hand.
     template <int chunk>
     static __device__ __forceinline__ void move(uint32_t shared, const unsigned char* global) {

@@ -59,7 +59,8 @@ struct AttnExtend {
         static constexpr int query = num_stages * stage;
         static constexpr int scales = query + Config::block_rows * head_dim * 2;
         static constexpr int warps = scales + Config::block_rows * 4;
-        static constexpr int work = warps + num_warps * 32;  // SeenKeys and Warp of each
+        static constexpr int places = warps + num_warps * 32;  // SeenKeys and Warp of each
+        static constexpr int work = places + num_warps * Cached::warp_bytes;
         static constexpr int work_bytes = 128;
         static constexpr int bytes = work + work_bytes;
     };
@@ -195,7 +196,7 @@ struct AttnExtend {
                                                   State& state, uint32_t first, uint32_t last) {
         using Tile = typename Keys::Tile;
         const uint32_t ring = ptx::shared_address(ptx::dynamic_shared());
-        Keys keys(unit);
+        Keys keys(unit, ring + Smem::places + Warp::index() * Cached::warp_bytes);
         uint32_t token = keys.token(first);
         const uint32_t end = token + (last - first) * Tile::tokens;
 
@@ -211,7 +212,7 @@ struct AttnExtend {
             Copy::commit();
         }
         const Warp warp = Warp::get();
-        SeenKeys::find(p, unit, keys.keys(), warp.row, warp_rows).put(Warp::shared());
+        SeenKeys::find(p, unit, Keys::range(unit), warp.row, warp_rows).put(Warp::shared());
         if (warp.loads_query())
             Products<Tile>::Query::load(p, unit, warp.row, warp.query, warp.scales);
 
@@ -288,7 +289,7 @@ struct AttnExtend {
             if constexpr (Config::has_softcap)
                 Softmax::cap(p, scores, scales);
             if (!seen.is_whole(begin, begin + step))
-                Softmax::mask(p, unit, Keys(unit).keys().end, warp.row, begin, scores);
+                Softmax::mask(p, unit, Keys::range(unit).end, warp.row, begin, scores);
             typename Softmax::Weights weights;
             Softmax::weigh(state, scores, scales, shared + Tile::v + Tile::V::scales + 4 * at, weights);
             Products<Tile>::template accumulate<step>(state, Warp::first_dim(), shared + Tile::v, at,
