@@ -16,7 +16,8 @@
 //
 // Q is the A operand, K and V are the B operands, and scores become weights where they are. Every
 // warp decodes the codes it reads into registers: the block pays the decoding num_warps times, but
-// shared memory, which binds a 16-bit cache, moves codes and not values, and nothing is stored to it.
+// shared memory, which binds a 16-bit cache, moves codes and not values, and nothing is stored to it
+// (docs/extend.md has the counts).
 //
 // Rounding is decode's: K and V operands are exact; q is 16-bit (query_rows.cuh); products are
 // accumulated in fp32; K's row scale is put on the score in fp32; p is rounded to V's 16-bit type

@@ -54,7 +54,9 @@ static const struct extend_shape specified[] = {
                    .group = 3,
                    .lengths = {67, 0}},
      .q_lens = {32, 0}},
-    /* Not the specification's: of the H200's shapes the one with a single stage. */
+    /* Not the specification's: no query at all; */
+    {.attention = {.head_dim = 64, .num_kv_heads = 1, .group = 1, .lengths = {5, 0}}},
+    /* of the H200's shapes the one with a single stage. */
     {.attention = {.head_dim = 384, .num_kv_heads = 1, .group = 3, .lengths = {140, 70}},
      .q_lens = {30, 3}},
 };
