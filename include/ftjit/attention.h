@@ -169,27 +169,27 @@ FTJ_API FTJ_NODISCARD ftj_status ftj_attention_decode(ftj_attention *attn,
  */
 typedef struct ftj_extend_args {
     ftj_kv_cache cache;
-    ftj_requests requests;      ///< lengths count the new tokens too
-    const int32_t *qo_indptr;   ///< [B + 1] queries qo_indptr[r] to qo_indptr[r + 1] are request r's
-    uint32_t num_queries;       ///< TQ, at least qo_indptr[B]; rows past that are left as they are;
-                                ///< 0 launches nothing
-    const void *q;              ///< [TQ, HQ, D] dtype, unit stride in D, rows aligned to 16 bytes
-    int64_t q_token_stride;     ///< elements; 0: HQ * D
-    int64_t q_head_stride;      ///< elements; 0: D
-    void *o;                    ///< [TQ, HQ, D] dtype
+    ftj_requests requests;    ///< lengths count the new tokens too
+    const int32_t *qo_indptr; ///< [B + 1] queries qo_indptr[r] to qo_indptr[r + 1] are request r's
+    uint32_t num_queries;     ///< TQ, at least qo_indptr[B]; rows past that are left as they are;
+                              ///< 0 launches nothing
+    const void *q;            ///< [TQ, HQ, D] dtype, unit stride in D, rows aligned to 16 bytes
+    int64_t q_token_stride;   ///< elements; 0: HQ * D
+    int64_t q_head_stride;    ///< elements; 0: D
+    void *o;                  ///< [TQ, HQ, D] dtype
     int64_t o_token_stride;
     int64_t o_head_stride;
-    float *lse;                 ///< [TQ, HQ] natural log of the softmax denominator; NULL: not wanted
-    const float *sinks;         ///< [HQ] or NULL, as in ftj_decode_args
-    const void *k_new;          ///< [TQ, H, D] dtype, rows aligned to 16 bytes: keys of the queries'
-                                ///< own tokens, then read from here and not from the cache, in 16
-                                ///< bits whatever its format; NULL (and v_new): all from the cache
+    float *lse;         ///< [TQ, HQ] natural log of the softmax denominator; NULL: not wanted
+    const float *sinks; ///< [HQ] or NULL, as in ftj_decode_args
+    const void *k_new;  ///< [TQ, H, D] dtype, rows aligned to 16 bytes: keys of the queries'
+                        ///< own tokens, then read from here and not from the cache, in 16
+                        ///< bits whatever its format; NULL (and v_new): all from the cache
     const void *v_new;
     int64_t k_new_token_stride; ///< elements; 0: H * D
     int64_t k_new_head_stride;  ///< elements; 0: D
     int64_t v_new_token_stride;
     int64_t v_new_head_stride;
-    void *workspace;            ///< as in ftj_decode_args; its size does not depend on the batch
+    void *workspace; ///< as in ftj_decode_args; its size does not depend on the batch
     size_t workspace_bytes;
 } ftj_extend_args;
 

@@ -2,9 +2,9 @@
 // A tile of keys and values in a block's shared memory, and the two places it comes from: the paged
 // cache, and rows of 16-bit elements given beside it.
 //
-// Rows lie 32 or 96 bytes past a multiple of 128 apart. With that, and with row r of a fragment being
-// token spread(r), neither the loads of K (8 rows of 4 neighbouring pieces) nor those of V (4 rows of
-// 8) meet a bank twice, whatever the codec and the width of its loads.
+// Rows lie 32 or 96 bytes past a multiple of 128 apart. With that, and with row r of a fragment
+// being token spread(r), neither the loads of K (8 rows of 4 neighbouring pieces) nor those of V (4
+// rows of 8) meet a bank twice, whatever the codec and the width of its loads.
 #pragma once
 #include "block/codec_16bit.cuh"
 #include "block/query_tile.cuh"
@@ -13,9 +13,7 @@
 namespace ftj {
 
 // Row r of a fragment of 8 tokens.
-constexpr uint32_t spread(uint32_t row) {
-    return row % 2 ? 4 + ((row / 2) ^ 2) : row / 2;
-}
+constexpr uint32_t spread(uint32_t row) { return row % 2 ? 4 + ((row / 2) ^ 2) : row / 2; }
 
 // K or V of a tile: bytes from its first.
 template <class Codec_, int head_dim, int tokens>
@@ -46,12 +44,12 @@ struct KeyTile {
     }
 };
 
-// Keys that the cache holds. Tiles are aligned to positions of the request. A tile is looked up when
-// the one before it has been fetched, and fetched when the table's answer has arrived.
+// Keys that the cache holds. Tiles are aligned to positions of the request. A tile is looked up
+// when the one before it has been fetched, and fetched when the table's answer has arrived.
 template <class Config>
 struct CachedKeys {
-    using Tile = KeyTile<Config, typename Config::KCodec, typename Config::VCodec,
-                         Config::tile_tokens>;
+    using Tile =
+        KeyTile<Config, typename Config::KCodec, typename Config::VCodec, Config::tile_tokens>;
     using Rows = RowCopy<Config::num_threads, Tile::tokens>;
     static constexpr uint32_t page_size = Config::page_size;
     static constexpr uint32_t tokens = Tile::tokens;
@@ -63,13 +61,15 @@ struct CachedKeys {
 
     const QueryTile<Config>& unit;  // in shared memory
     uint32_t scratch;
-    uint32_t page[places];    // of the tile, or of the tokens this lane looks after
+    uint32_t page[places];  // of the tile, or of the tokens this lane looks after
     uint32_t offset[places];
 
     __device__ __forceinline__ CachedKeys(const QueryTile<Config>& of, uint32_t warp_scratch)
         : unit(of), scratch(warp_scratch) {}
 
-    static __device__ __forceinline__ KeyRange range(const QueryTile<Config>& of) { return of.cached; }
+    static __device__ __forceinline__ KeyRange range(const QueryTile<Config>& of) {
+        return of.cached;
+    }
     __device__ __forceinline__ uint32_t token(uint32_t tile) const {
         return (unit.cached.begin / tokens + tile) * tokens;
     }
@@ -77,7 +77,7 @@ struct CachedKeys {
     __device__ __forceinline__ void find(const ftj_extend_params& p, uint32_t first) {
         const auto* table = pointer<const int32_t>(p.requests.table) + unit.table_start;
         const KeyRange keys = unit.cached;
-        #pragma unroll
+#pragma unroll
         for (int i = 0; i < places; i++) {
             const uint32_t mine =
                 one_page ? first : first + ptx::thread_index() % warp_size + i * warp_size;
@@ -112,7 +112,7 @@ private:
     __device__ __forceinline__ void share_places() const {
         const uint32_t lane = ptx::thread_index() % warp_size;
         ptx::sync_warp();  // the tile before has been copied
-        #pragma unroll
+#pragma unroll
         for (int i = 0; i < places; i++) {
             if (lane + i * warp_size < tokens)
                 ptx::st_shared_v2(scratch + 8 * (lane + i * warp_size), {{page[i], offset[i]}});
@@ -163,7 +163,9 @@ struct NewKeys {
 
     __device__ __forceinline__ NewKeys(const QueryTile<Config>& of, uint32_t) : unit(of) {}
 
-    static __device__ __forceinline__ KeyRange range(const QueryTile<Config>& of) { return of.fresh; }
+    static __device__ __forceinline__ KeyRange range(const QueryTile<Config>& of) {
+        return of.fresh;
+    }
     __device__ __forceinline__ uint32_t token(uint32_t tile) const {
         const uint32_t base = unit.fresh_base;
         return base + ((unit.fresh.begin - base) / tokens + tile) * tokens;

@@ -86,13 +86,13 @@ typedef struct ftj_decode_params {
 typedef struct ftj_extend_params {
     ftj_cache_params cache;
     ftj_requests_params requests;
-    uint64_t q;                  /* Element [num_queries, q_heads, head_dim] */
-    uint64_t o;                  /* Element [num_queries, q_heads, head_dim] */
-    uint64_t lse;                /* float [num_queries, q_heads], or 0 */
-    uint64_t sinks;              /* float [q_heads], or 0 */
-    uint64_t qo_indptr;          /* int32 [batch + 1] */
-    uint64_t k_new;              /* Element [num_queries, num_kv_heads, head_dim], or 0: every key
-                                    is in the cache */
+    uint64_t q;         /* Element [num_queries, q_heads, head_dim] */
+    uint64_t o;         /* Element [num_queries, q_heads, head_dim] */
+    uint64_t lse;       /* float [num_queries, q_heads], or 0 */
+    uint64_t sinks;     /* float [q_heads], or 0 */
+    uint64_t qo_indptr; /* int32 [batch + 1] */
+    uint64_t k_new;     /* Element [num_queries, num_kv_heads, head_dim], or 0: every key
+                           is in the cache */
     uint64_t v_new;
     int64_t q_token_stride;
     int64_t q_head_stride;
@@ -102,14 +102,14 @@ typedef struct ftj_extend_params {
     int64_t k_new_head_stride;
     int64_t v_new_token_stride;
     int64_t v_new_head_stride;
-    uint64_t partial_out;        /* float [2 * blocks][block_rows][head_dim] */
-    uint64_t partial_state;      /* float2 [2 * blocks][block_rows]: max (log2), sum */
-    uint64_t splits;             /* uint32 [blocks][8]: see block/query_tile.cuh */
+    uint64_t partial_out;   /* float [2 * blocks][block_rows][head_dim] */
+    uint64_t partial_state; /* float2 [2 * blocks][block_rows]: max (log2), sum */
+    uint64_t splits;        /* uint32 [blocks][8]: see block/query_tile.cuh */
     uint32_t num_kv_heads;
-    uint32_t group;              /* query heads per kv head */
-    uint32_t block_rows;         /* of a query tile */
-    float score_scale;           /* sm_scale * log2(e), or sm_scale with a softcap */
-    float softcap;               /* 0: off */
+    uint32_t group;      /* query heads per kv head */
+    uint32_t block_rows; /* of a query tile */
+    float score_scale;   /* sm_scale * log2(e), or sm_scale with a softcap */
+    float softcap;       /* 0: off */
 } ftj_extend_params;
 
 typedef struct ftj_generic_params {

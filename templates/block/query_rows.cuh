@@ -20,14 +20,14 @@ struct QueryRows {
     static constexpr bool normalised = KCodec::has_row_scale;
     static constexpr int top_exponent = 13;
 
-    // A warp's rows from `row` on, into `shared`, their part of the tile, and into `scales` what each
-    // row's scores are multiplied by. A barrier has passed since they were last read, and one will
-    // before they are read.
+    // A warp's rows from `row` on, into `shared`, their part of the tile, and into `scales` what
+    // each row's scores are multiplied by. A barrier has passed since they were last read, and one
+    // will before they are read.
     static __device__ __forceinline__ void load(const ftj_extend_params& p,
                                                 const QueryTile<Config>& unit, uint32_t row,
                                                 uint32_t shared, uint32_t scales) {
         const uint32_t lane = ptx::thread_index() % warp_size;
-        #pragma unroll 1
+#pragma unroll 1
         for (int m = 0; m < m_tiles; m++) {
             const uint32_t upper = row + 16 * m + lane / 4;
             const uint32_t to = shared + m * tile_bytes + lane * 16;
@@ -45,9 +45,9 @@ struct QueryRows {
     static __device__ __forceinline__ void load_scales(const ftj_extend_params& p, uint32_t scales,
                                                        float (&out)[m_tiles][2]) {
         const uint32_t mine = scales + ptx::thread_index() % warp_size / 4 * 4;
-        #pragma unroll
+#pragma unroll
         for (int m = 0; m < m_tiles; m++) {
-            #pragma unroll
+#pragma unroll
             for (int h = 0; h < 2; h++)
                 out[m][h] = normalised ? ptx::ld_shared_f32(mine + 4 * (16 * m + 8 * h))
                                        : abs_of(p.score_scale);
@@ -69,7 +69,7 @@ private:
                                q_head * p.q_head_stride;
             for_each_piece<head_dim, widest>([&](auto piece) {
                 const auto* run = from + piece.at + piece.dims / 4 * c;
-                #pragma unroll
+#pragma unroll
                 for (int i = 0; i < piece.dims / 8; i += 2) {
                     const auto v = *reinterpret_cast<const ptx::Words2*>(run + 2 * i);
                     pairs[piece.at / 8 + i] = v.w[0];
@@ -80,16 +80,15 @@ private:
         const uint32_t signs = p.score_scale < 0.0f ? 0x80008000u : 0u;
         const float factor = normalised ? power_to_top(largest(pairs)) : 1.0f;
         for_each_piece<head_dim, widest>([&](auto piece) {
-            #pragma unroll
+#pragma unroll
             for (int j = 0; j < piece.dims / 16; j++) {
                 const uint32_t at = to + (piece.at / 16 + j) * (warp_size * 16);
-                #pragma unroll
+#pragma unroll
                 for (int half = 0; half < 2; half++) {
                     const int low = KCodec::template key_dim<piece.dims>(j, 0, 2 * half);
                     const int high = KCodec::template key_dim<piece.dims>(j, 0, 2 * half + 1);
-                    ptx::st_shared_u32(at + 8 * half,
-                                       signs ^ pair(pairs, piece.at / 4 + low, piece.at / 4 + high,
-                                                    factor));
+                    ptx::st_shared_u32(at + 8 * half, signs ^ pair(pairs, piece.at / 4 + low,
+                                                                   piece.at / 4 + high, factor));
                 }
             }
         });
@@ -114,7 +113,7 @@ private:
     // max|q| of the row, over the four lanes that share it.
     static __device__ __forceinline__ float largest(const uint32_t (&pairs)[head_dim / 8]) {
         float most = 0.0f;
-        #pragma unroll
+#pragma unroll
         for (int i = 0; i < head_dim / 4; i++)
             most = ptx::max_f32(most, abs_of(value(pairs, i)));
         most = ptx::max_f32(most, ptx::shfl_xor(most, 1));

@@ -2,11 +2,11 @@
 // The rows of an extend, and dealing its work on the device.
 //
 // A query tile is block_rows rows of one request: row = query * group + head within the group, so
-// that a kv head's whole group shares each key. A unit is a query tile and a kv head; it walks tiles
-// of keys: those that the cache holds, then those given beside it. All tiles of all units, in order
-// of (request, query tile, kv head), are cut into one contiguous, equal range per block. A causal
-// triangle, a ragged batch and one query over a long prefix are the same to it. Nothing depends on
-// anything but lengths and grid, so a replayed graph computes what an eager call would.
+// that a kv head's whole group shares each key. A unit is a query tile and a kv head; it walks
+// tiles of keys: those that the cache holds, then those given beside it. All tiles of all units, in
+// order of (request, query tile, kv head), are cut into one contiguous, equal range per block. A
+// causal triangle, a ragged batch and one query over a long prefix are the same to it. Nothing
+// depends on anything but lengths and grid, so a replayed graph computes what an eager call would.
 #pragma once
 #include "block/types.cuh"
 
@@ -20,7 +20,7 @@ struct KeyRange {
 
 // The queries of one request: query i stands at position `position` + i.
 struct QueryRun {
-    uint32_t first;    // row of qo_indptr: the run's first query
+    uint32_t first;  // row of qo_indptr: the run's first query
     uint32_t queries;
     uint32_t length;   // keys of the request, the queries' own included
     int32_t position;  // negative: more queries than keys; those before key 0 see nothing
@@ -62,10 +62,10 @@ struct QueryTile {
     static constexpr uint32_t new_tokens = Config::new_tokens;
 
     uint32_t request;
-    uint32_t index;   // of the query tile in the request
-    uint32_t head;    // kv head
-    uint32_t tile;    // first tile of the block's run, counted from the unit's first
-    uint32_t tiles;   // of the whole unit; one where there is no key, so that somebody writes O
+    uint32_t index;  // of the query tile in the request
+    uint32_t head;   // kv head
+    uint32_t tile;   // first tile of the block's run, counted from the unit's first
+    uint32_t tiles;  // of the whole unit; one where there is no key, so that somebody writes O
     uint32_t cached_tiles;
     uint32_t first_row;
     uint32_t end_row;

@@ -27,7 +27,7 @@ struct RowCopy {
                 const uint32_t row = ptx::thread_index() / chunks;
                 const uint32_t byte = ptx::thread_index() % chunks * chunk;
                 const uint64_t from = base + row * stride + byte;
-                #pragma unroll
+#pragma unroll
                 for (uint32_t at = 0; at < tokens; at += step) {
                     if (tokens % step == 0 || row + at < tokens)
                         Copy::copy<chunk>(shared + (row + at) * pitch + byte,
@@ -36,7 +36,8 @@ struct RowCopy {
                 return;
             }
         }
-        by_row<row_bytes, pitch, chunk>(shared, seen, [&](uint32_t row) { return base + row * stride; });
+        by_row<row_bytes, pitch, chunk>(shared, seen,
+                                        [&](uint32_t row) { return base + row * stride; });
     }
 
     // Row i is at row_address(i).
@@ -50,7 +51,7 @@ struct RowCopy {
                 constexpr uint32_t step = num_threads / chunks;  // rows at a time
                 const uint32_t row = ptx::thread_index() / chunks;
                 const uint32_t byte = ptx::thread_index() % chunks * chunk;
-                #pragma unroll 4
+#pragma unroll 4
                 for (uint32_t at = 0; at < tokens; at += step) {
                     if (tokens % step == 0 || row + at < tokens)
                         Copy::copy<chunk>(
@@ -70,7 +71,7 @@ private:
                                                   const RowAddress& row_address) {
         constexpr uint32_t chunks = row_bytes / chunk;
         constexpr uint32_t total = tokens * chunks;
-        #pragma unroll 1
+#pragma unroll 1
         for (uint32_t at = 0; at < total; at += num_threads) {
             const uint32_t piece = min_of(at + ptx::thread_index(), total - 1);
             const uint32_t row = piece / chunks;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The two products of a warp's rows with a tile of keys, by mma.sync: Q is the A operand, K and V are B
-// operands as their codecs decode them, and scores become the A operand of the second where they are.
+// The two products of a warp's rows with a tile of keys, by mma.sync: Q is the A operand, K and V
+// are B operands as their codecs decode them, and scores become the A operand of the second where
+// they are.
 #pragma once
 #include "block/key_tile.cuh"
 #include "block/query_rows.cuh"
@@ -31,9 +32,9 @@ struct RowProducts {
         const uint32_t blocks =
             shared + Side::blocks + token * Side::block_row + KCodec::block_run(usual, c);
         const uint32_t operands = query + lane * 16;
-        #pragma unroll
+#pragma unroll
         for (int m = 0; m < m_tiles; m++) {
-            #pragma unroll
+#pragma unroll
             for (int n = 0; n < step / 8; n++)
                 scores[m][n][0] = scores[m][n][1] = scores[m][n][2] = scores[m][n][3] = 0;
         }
@@ -46,21 +47,21 @@ struct RowProducts {
                 piece_blocks += KCodec::block_run(piece.dims, c) - KCodec::block_run(usual, c);
             }
             ptx::Words4 q[products][m_tiles];
-            #pragma unroll
+#pragma unroll
             for (int j = 0; j < products; j++) {
-                #pragma unroll
+#pragma unroll
                 for (int m = 0; m < m_tiles; m++)
                     q[j][m] = ptx::ld_shared_v4(
                         operands + (m * (head_dim / 16) + piece.at / 16 + j) * (warp_size * 16));
             }
-            #pragma unroll
+#pragma unroll
             for (int n = 0; n < step / 8; n++) {
                 uint32_t k[products][2];
                 KCodec::template load_key<piece.dims>(piece_codes + 8 * n * Side::pitch,
                                                       piece_blocks + 8 * n * Side::block_row, k);
-                #pragma unroll
+#pragma unroll
                 for (int j = 0; j < products; j++) {
-                    #pragma unroll
+#pragma unroll
                     for (int m = 0; m < m_tiles; m++)
                         KCodec::Mma::product(scores[m][n], q[j][m].w[0], q[j][m].w[1], q[j][m].w[2],
                                              q[j][m].w[3], k[j][0], k[j][1]);
@@ -71,21 +72,21 @@ struct RowProducts {
 
     // O += P V for `step` tokens and this warp's dims.
     template <int step>
-    static __device__ __forceinline__ void accumulate(RowState<Config>& state, uint32_t first_dim,
-                                                      uint32_t shared, uint32_t at,
-                                                      const uint32_t (&weights)[m_tiles][step / 16][4]) {
+    static __device__ __forceinline__ void accumulate(
+        RowState<Config>& state, uint32_t first_dim, uint32_t shared, uint32_t at,
+        const uint32_t (&weights)[m_tiles][step / 16][4]) {
         using Side = typename Tile::V;
         using Codec = typename Side::Codec;
         const uint32_t lane = ptx::thread_index() % warp_size;
         const uint32_t g = lane / 4, c = lane % 4;
         constexpr int usual = piece_dims(Config::part_dims, widest_value);  // dims of most pieces
-        const uint32_t skip = (dim_parts > 1 ? Codec::code_bytes(first_dim) : 0) +
-                              Codec::value_run(usual, g);
-        const uint32_t even = shared + (at + c) * Side::pitch + skip;            // spread(2c)
+        const uint32_t skip =
+            (dim_parts > 1 ? Codec::code_bytes(first_dim) : 0) + Codec::value_run(usual, g);
+        const uint32_t even = shared + (at + c) * Side::pitch + skip;           // spread(2c)
         const uint32_t odd = shared + (at + 4 + (c ^ 2)) * Side::pitch + skip;  // spread(2c + 1)
         const uint32_t blocks = shared + Side::blocks + (at + spread(g)) * Side::block_row +
                                 (dim_parts > 1 ? first_dim / 16 : 0) + Codec::block_run(usual, c);
-        #pragma unroll
+#pragma unroll
         for (int k = 0; k < step / 16; k++) {
             for_each_piece<Config::part_dims, widest_value>([&](auto piece) {
                 uint32_t first = 16 * k * Side::pitch + Codec::code_bytes(piece.at);
@@ -99,11 +100,11 @@ struct RowProducts {
                 const uint32_t scales[2] = {of_blocks, of_blocks + 8 * Side::block_row};
                 uint32_t v[piece.dims / 16][4];
                 Codec::template load_value<piece.dims>(codes, scales, v);
-                #pragma unroll
+#pragma unroll
                 for (int tile = 0; tile < piece.dims / 16; tile++) {
-                    #pragma unroll
+#pragma unroll
                     for (int half = 0; half < 2; half++) {
-                        #pragma unroll
+#pragma unroll
                         for (int m = 0; m < m_tiles; m++)
                             Codec::Mma::product(state.out[m][2 * (piece.at / 16 + tile) + half],
                                                 weights[m][k][0], weights[m][k][1],

@@ -10,7 +10,7 @@ namespace ftj {
 
 // Which keys the rows of a warp see.
 struct SeenKeys {
-    KeyRange by_all;   // begin may lie past end
+    KeyRange by_all;  // begin may lie past end
     KeyRange by_some;
 
     // Of `keys`, those of rows `row` to `row` + `rows` of the request.
@@ -23,7 +23,8 @@ struct SeenKeys {
         const uint32_t last = min_of(row + rows, unit.end_row) - 1;
         const KeyRange top = unit.run.seen_by(row / p.group, p.requests.window);
         const KeyRange bottom = unit.run.seen_by(last / p.group, p.requests.window);
-        return {{bottom.begin, min_of(top.end, keys.end)}, {top.begin, min_of(bottom.end, keys.end)}};
+        return {{bottom.begin, min_of(top.end, keys.end)},
+                {top.begin, min_of(bottom.end, keys.end)}};
     }
 
     // In shared memory, a warp's own: it is looked at once a step, and registers are few.
@@ -50,9 +51,10 @@ struct RowSoftmax {
     using VCodec = typename Tile::V::Codec;
     static constexpr int m_tiles = Config::m_tiles;
     static constexpr int n_tiles = tokens / 8;
-    static constexpr float max_slack = 8.0f;      // log2: how far a score may exceed the reference
-    static constexpr float v_scale_top = 128.0f;  // most a normalised V row scale may be: p * it < 2^15
-    static constexpr int v_scale_exponent = 4;    // what it is brought to when it is not
+    static constexpr float max_slack = 8.0f;  // log2: how far a score may exceed the reference
+    static constexpr float v_scale_top =
+        128.0f;  // most a normalised V row scale may be: p * it < 2^15
+    static constexpr int v_scale_exponent = 4;  // what it is brought to when it is not
     using Scores = float[m_tiles][n_tiles][4];
     using RowScales = float[m_tiles][2];
     using Weights = uint32_t[m_tiles][tokens / 16][4];  // A operands of the product with V
@@ -60,12 +62,12 @@ struct RowSoftmax {
     // K's row scales, at `k_scales`, token by token.
     static __device__ __forceinline__ void scale(uint32_t k_scales, Scores& scores) {
         if constexpr (KCodec::has_row_scale) {
-            #pragma unroll
+#pragma unroll
             for (int n = 0; n < n_tiles; n++) {
                 const float scale[2] = {load_scale(k_scales, n, 0), load_scale(k_scales, n, 1)};
-                #pragma unroll
+#pragma unroll
                 for (int m = 0; m < m_tiles; m++) {
-                    #pragma unroll
+#pragma unroll
                     for (int e = 0; e < 4; e++)
                         scores[m][n][e] *= scale[e % 2];
                 }
@@ -76,14 +78,14 @@ struct RowSoftmax {
     // Scores in log2 units, with which `scales` are all done.
     static __device__ __forceinline__ void cap(const ftj_extend_params& p, Scores& scores,
                                                RowScales& scales) {
-        #pragma unroll
+#pragma unroll
         for (int m = 0; m < m_tiles; m++) {
-            #pragma unroll
+#pragma unroll
             for (int n = 0; n < n_tiles; n++) {
-                #pragma unroll
+#pragma unroll
                 for (int e = 0; e < 4; e++)
-                    scores[m][n][e] = p.softcap * log2e *
-                                      tanh_of(scores[m][n][e] * scales[m][e / 2] / p.softcap);
+                    scores[m][n][e] =
+                        p.softcap * log2e * tanh_of(scores[m][n][e] * scales[m][e / 2] / p.softcap);
             }
             scales[m][0] = scales[m][1] = 1.0f;
         }
@@ -93,16 +95,16 @@ struct RowSoftmax {
                                                 const QueryTile<Config>& unit, uint32_t keys_end,
                                                 uint32_t row, uint32_t token, Scores& scores) {
         const float minus_infinity = ptx::bits_float(0xff800000u);
-        #pragma unroll
+#pragma unroll
         for (int m = 0; m < m_tiles; m++) {
-            #pragma unroll
+#pragma unroll
             for (int h = 0; h < 2; h++) {
                 const uint32_t mine = row + 16 * m + 8 * h + ptx::thread_index() % warp_size / 4;
                 KeyRange seen = unit.run.seen_by(mine / p.group, p.requests.window);
                 seen.end = min_of(seen.end, keys_end);
-                #pragma unroll
+#pragma unroll
                 for (int n = 0; n < n_tiles; n++) {
-                    #pragma unroll
+#pragma unroll
                     for (int e = 0; e < 2; e++) {
                         const uint32_t key = token + 8 * n + own_token(e);
                         if (key < seen.begin || key >= seen.end)
@@ -119,12 +121,12 @@ struct RowSoftmax {
                                                  Weights& weights) {
         float most[m_tiles][2];
         bool rebase = false;
-        #pragma unroll
+#pragma unroll
         for (int m = 0; m < m_tiles; m++) {
-            #pragma unroll
+#pragma unroll
             for (int h = 0; h < 2; h++) {
                 most[m][h] = scores[m][0][2 * h];
-                #pragma unroll
+#pragma unroll
                 for (int i = 1; i < 2 * n_tiles; i++)
                     most[m][h] = ptx::max_f32(most[m][h], scores[m][i / 2][2 * h + i % 2]);
                 rebase |= most[m][h] * scales[m][h] - state.reference[m][h] > max_slack;
@@ -132,7 +134,7 @@ struct RowSoftmax {
         }
         float v_most = 0.0f;
         if constexpr (VCodec::has_row_scale) {
-            #pragma unroll
+#pragma unroll
             for (int i = 0; i < 2 * n_tiles; i++)
                 v_most = ptx::max_f32(v_most, load_scale(v_scales, i / 2, i % 2));
             rebase |= v_most * state.v_norm > v_scale_top;
@@ -141,17 +143,17 @@ struct RowSoftmax {
             rebase_state(state, most, scales, v_most);
 
         const float v_norm = VCodec::has_row_scale ? state.v_norm : 1.0f;
-        #pragma unroll
+#pragma unroll
         for (int n = 0; n < n_tiles; n++) {
             float v_factor[2] = {1.0f, 1.0f};
             if constexpr (VCodec::has_row_scale) {
                 v_factor[0] = load_scale(v_scales, n, 0) * v_norm;
                 v_factor[1] = load_scale(v_scales, n, 1) * v_norm;
             }
-            #pragma unroll
+#pragma unroll
             for (int m = 0; m < m_tiles; m++) {
                 float w[4];
-                #pragma unroll
+#pragma unroll
                 for (int e = 0; e < 4; e++) {
                     w[e] = ptx::ex2_approx(
                         ptx::fma_rn(scores[m][n][e], scales[m][e / 2], -state.reference[m][e / 2]));
@@ -195,10 +197,10 @@ private:
                 state.v_norm = v_norm;
             }
         }
-        #pragma unroll
+#pragma unroll
         for (int m = 0; m < m_tiles; m++) {
             float ratio[2];
-            #pragma unroll
+#pragma unroll
             for (int h = 0; h < 2; h++) {
                 const float reference =
                     ptx::max_f32(state.reference[m][h], over_quad(most[m][h]) * scales[m][h]);
@@ -207,9 +209,9 @@ private:
                 state.sum[m][h] *= ratio[h];
                 ratio[h] *= v_ratio;
             }
-            #pragma unroll
+#pragma unroll
             for (int i = 0; i < Config::part_dims / 8; i++) {
-                #pragma unroll
+#pragma unroll
                 for (int e = 0; e < 4; e++)
                     state.out[m][i][e] *= ratio[e / 2];
             }

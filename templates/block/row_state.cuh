@@ -2,8 +2,8 @@
 // What a warp holds of its rows of a query tile: O, and the softmax's reference and sum.
 //
 // Lane (g, c) has rows g and g + 8 of each tile of 16, in fragments as mma_sm80.cuh describes them.
-// Columns 2c and 2c + 1 of V's fragments are value_dim(tile, half, 2c) and value_dim(.., 2c + 1), so
-// that of every piece of dims the lane holds one run: dims / 4 of them from dims / 4 * c on.
+// Columns 2c and 2c + 1 of V's fragments are value_dim(tile, half, 2c) and value_dim(.., 2c + 1),
+// so that of every piece of dims the lane holds one run: dims / 4 of them from dims / 4 * c on.
 #pragma once
 #include "block/final_row.cuh"
 #include "block/pieces.cuh"
@@ -26,9 +26,9 @@ struct RowState {
     float v_norm;                 // power of two on V's row scales; out is of values times it
 
     __device__ __forceinline__ void clear() {
-        #pragma unroll
+#pragma unroll
         for (int m = 0; m < m_tiles; m++) {
-            #pragma unroll
+#pragma unroll
             for (int i = 0; i < dims / 8; i++)
                 out[m][i][0] = out[m][i][1] = out[m][i][2] = out[m][i][3] = 0;
             reference[m][0] = reference[m][1] = lowest_score;
@@ -38,11 +38,11 @@ struct RowState {
     }
 
     __device__ __forceinline__ void multiply(float factor) {
-        #pragma unroll
+#pragma unroll
         for (int m = 0; m < m_tiles; m++) {
-            #pragma unroll
+#pragma unroll
             for (int i = 0; i < dims / 8; i++) {
-                #pragma unroll
+#pragma unroll
                 for (int e = 0; e < 4; e++)
                     out[m][i][e] *= factor;
             }
@@ -50,9 +50,9 @@ struct RowState {
     }
 
     __device__ __forceinline__ void add_sums() {
-        #pragma unroll
+#pragma unroll
         for (int m = 0; m < m_tiles; m++) {
-            #pragma unroll
+#pragma unroll
             for (int h = 0; h < 2; h++) {
                 sum[m][h] += ptx::shfl_xor(sum[m][h], 1);
                 sum[m][h] += ptx::shfl_xor(sum[m][h], 2);
@@ -66,12 +66,12 @@ struct RowState {
 
     __device__ __forceinline__ void put(float* slot) const {
         float* word = slot + ptx::thread_index() % warp_size;
-        #pragma unroll
+#pragma unroll
         for (int m = 0; m < m_tiles; m++) {
-            #pragma unroll
+#pragma unroll
             for (int i = 0; i < dims / 2; i++)
                 word[(m * (dims / 2) + i) * warp_size] = out[m][i / 4][i % 4];
-            #pragma unroll
+#pragma unroll
             for (int h = 0; h < 2; h++) {
                 word[(state_word(m) + h) * warp_size] = reference[m][h];
                 word[(state_word(m) + 2 + h) * warp_size] = sum[m][h];
@@ -82,19 +82,20 @@ struct RowState {
     // Merge with what the other warp has put there, over other keys.
     __device__ __forceinline__ void take(const float* slot) {
         const float* word = slot + ptx::thread_index() % warp_size;
-        #pragma unroll
+#pragma unroll
         for (int m = 0; m < m_tiles; m++) {
             float mine[2], other[2];
-            #pragma unroll
+#pragma unroll
             for (int h = 0; h < 2; h++) {
                 const float other_reference = word[(state_word(m) + h) * warp_size];
                 const float most = ptx::max_f32(reference[m][h], other_reference);
                 mine[h] = ptx::ex2_approx(reference[m][h] - most);
                 other[h] = ptx::ex2_approx(other_reference - most);
                 reference[m][h] = most;
-                sum[m][h] = sum[m][h] * mine[h] + word[(state_word(m) + 2 + h) * warp_size] * other[h];
+                sum[m][h] =
+                    sum[m][h] * mine[h] + word[(state_word(m) + 2 + h) * warp_size] * other[h];
             }
-            #pragma unroll
+#pragma unroll
             for (int i = 0; i < dims / 2; i++)
                 out[m][i / 4][i % 4] = out[m][i / 4][i % 4] * mine[i % 4 / 2] +
                                        word[(m * (dims / 2) + i) * warp_size] * other[i % 4 / 2];
@@ -113,7 +114,7 @@ struct RowState {
             const FinalRow end = finalise(p.sinks, q_head, reference[m][h], sum[m][h]);
             auto* o = pointer<typename Element::Storage>(p.o) + token * p.o_token_stride +
                       q_head * p.o_head_stride + first_dim;
-            for_each_quad(m, h, [&](int at, const float (&v)[4]) {
+            for_each_quad(m, h, [&](int at, const float(&v)[4]) {
                 const ptx::Words2 words = {{Pack::pack(v[0] * end.factor, v[1] * end.factor),
                                             Pack::pack(v[2] * end.factor, v[3] * end.factor)}};
                 *reinterpret_cast<ptx::Words2*>(o + at) = words;
@@ -130,7 +131,7 @@ struct RowState {
         for_each_row(unit, row, [&](int m, int h, uint32_t mine) {
             const uint64_t at_row = uint64_t(slot) * Config::block_rows + (mine - unit.first_row);
             float* to = pointer<float>(p.partial_out) + at_row * head_dim + first_dim;
-            for_each_quad(m, h, [&](int at, const float (&v)[4]) {
+            for_each_quad(m, h, [&](int at, const float(&v)[4]) {
                 const ptx::Words4 words = {{ptx::float_bits(v[0]), ptx::float_bits(v[1]),
                                             ptx::float_bits(v[2]), ptx::float_bits(v[3])}};
                 *reinterpret_cast<ptx::Words4*>(to + at) = words;
@@ -149,9 +150,9 @@ private:
     __device__ __forceinline__ void for_each_row(const QueryTile<Config>& unit, uint32_t row,
                                                  const Visit& visit) const {
         const uint32_t g = ptx::thread_index() % warp_size / 4;
-        #pragma unroll
+#pragma unroll
         for (int m = 0; m < m_tiles; m++) {
-            #pragma unroll
+#pragma unroll
             for (int h = 0; h < 2; h++) {
                 const uint32_t mine = row + 16 * m + 8 * h + g;
                 if (mine < unit.end_row)
@@ -166,10 +167,10 @@ private:
         const int c = ptx::thread_index() % 4;
         for_each_piece<dims, widest_value>([&](auto piece) {
             constexpr int column_dims = piece.dims / 8;  // one column's share of the run
-            #pragma unroll
+#pragma unroll
             for (int at = 0; at < piece.dims / 4; at += 4) {
                 float v[4];
-                #pragma unroll
+#pragma unroll
                 for (int i = 0; i < 4; i++) {
                     const int column = (at + i) / column_dims;
                     const int dim = (at + i) % column_dims;

@@ -1,28 +1,29 @@
 // SPDX-License-Identifier: MIT
-// Extend: runs of queries, each seeing what stands before it, over a paged cache and, where they are
-// given, 16-bit keys of the same step beside it.
+// Extend: runs of queries, each seeing what stands before it, over a paged cache and, where they
+// are given, 16-bit keys of the same step beside it.
 //
 //   s = score_scale * q . k     o = sum_t p_t v_t     p_t = 2^(s_t - reference)     l = sum_t p_t
 //
 // A block walks a contiguous range of tiles of keys (query_tile.cuh). A tile is brought into shared
 // memory once for the block and read by every warp, each for its own 16 * m_tiles rows of the query
-// tile; of heads wider than 256 two warps have the same rows, and each half of O's dims. A query tile
-// of few rows (a short run, a decode's one query) occupies half of the warps; then the other half has
-// the same rows too, the two take turns at the steps of a tile, and merge at the end.
+// tile; of heads wider than 256 two warps have the same rows, and each half of O's dims. A query
+// tile of few rows (a short run, a decode's one query) occupies half of the warps; then the other
+// half has the same rows too, the two take turns at the steps of a tile, and merge at the end.
 //
-//   stages > 1   wait(K, V of i) | barrier | fetch(K, V of i + stages - 1) | score, weigh, accumulate
+//   stages > 1   wait(K, V of i) | barrier | fetch(K, V of i + stages - 1) |
+//                score, weigh, accumulate
 //   one stage    wait(K of i) | barrier | fetch(V of i) | score |
 //                wait(V of i) | barrier | fetch(K of i + 1) | weigh, accumulate
 //
 // Q is the A operand, K and V are the B operands, and scores become weights where they are. Every
 // warp decodes the codes it reads into registers: the block pays the decoding num_warps times, but
-// shared memory, which binds a 16-bit cache, moves codes and not values, and nothing is stored to it
-// (docs/extend.md has the counts).
+// shared memory, which binds a 16-bit cache, moves codes and not values, and nothing is stored to
+// it (docs/extend.md has the counts).
 //
 // Rounding is decode's: K and V operands are exact; q is 16-bit (query_rows.cuh); products are
 // accumulated in fp32; K's row scale is put on the score in fp32; p is rounded to V's 16-bit type
-// after V's row scale, times a power of two, was put on it; l sums the unscaled fp32 p. The reference
-// is lazy: it moves when a score exceeds it by more than 8 (in log2), so p <= 2^8.
+// after V's row scale, times a power of two, was put on it; l sums the unscaled fp32 p. The
+// reference is lazy: it moves when a score exceeds it by more than 8 (in log2), so p <= 2^8.
 #pragma once
 #include "block/codec_16bit.cuh"
 #include "block/codec_fp8.cuh"
@@ -79,15 +80,17 @@ struct AttnExtend {
                                            Config::tile_tokens % (2 * Config::step_tokens) == 0 &&
                                            num_warps / 2 * State::slot_bytes <= Smem::scales;
 
-    // Where this warp stands in the query tile. Kept in shared memory, beside the keys it sees: they
-    // are looked at once a step, and registers are few.
+    // Where this warp stands in the query tile. Kept in shared memory, beside the keys it sees:
+    // they are looked at once a step, and registers are few.
     struct Warp {
         uint32_t row;     // of the request: its first
         uint32_t query;   // shared address of its Q operands
         uint32_t scales;  // likewise, float per row
         uint32_t turn;    // 0, 1: takes even or odd steps of a tile; every_step
 
-        static __device__ __forceinline__ uint32_t index() { return ptx::thread_index() / warp_size; }
+        static __device__ __forceinline__ uint32_t index() {
+            return ptx::thread_index() / warp_size;
+        }
         static __device__ __forceinline__ uint32_t shared() {
             return ptx::shared_address(ptx::dynamic_shared()) + Smem::warps + index() * 32;
         }
@@ -107,7 +110,9 @@ struct AttnExtend {
         }
         // Of the warps with the same rows one loads the queries, and one for each half of O's dims
         // ends with the result.
-        __device__ __forceinline__ bool loads_query() const { return turn != 1 && first_dim() == 0; }
+        __device__ __forceinline__ bool loads_query() const {
+            return turn != 1 && first_dim() == 0;
+        }
         __device__ __forceinline__ bool has_result() const { return turn != 1; }
     };
     static constexpr uint32_t every_step = 2;
@@ -184,8 +189,12 @@ struct AttnExtend {
         const uint32_t slot = 2 * ptx::block_index() + (done != 0);
         if (unit.tile == 0 && ptx::thread_index() == 0) {
             const uint64_t last = work.begin + done + unit.tiles - 1;
-            *split = {unit.request, unit.index, unit.head, slot,
-                      work.owner(last) - ptx::block_index() + 1, {}};
+            *split = {unit.request,
+                      unit.index,
+                      unit.head,
+                      slot,
+                      work.owner(last) - ptx::block_index() + 1,
+                      {}};
         }
         if (warp.has_result())
             state.write_partial(p, unit, warp.row, Warp::first_dim(), slot);
@@ -201,11 +210,11 @@ struct AttnExtend {
         uint32_t token = keys.token(first);
         const uint32_t end = token + (last - first) * Tile::tokens;
 
-        ptx::sync_block();  // the ring and the queries have been read
+        ptx::sync_block();       // the ring and the queries have been read
         uint32_t ahead = token;  // the next tile to be fetched
         keys.find(p, ahead);
         if constexpr (num_stages > 1) {
-            #pragma unroll 1
+#pragma unroll 1
             for (int stage = 0; stage < num_stages - 1; stage++)
                 fetch(p, keys, ring + stage * Smem::stage, ahead, end);
         } else {
@@ -218,7 +227,7 @@ struct AttnExtend {
             Products<Tile>::Query::load(p, unit, warp.row, warp.query, warp.scales);
 
         uint32_t stage = 0;
-        #pragma unroll 1
+#pragma unroll 1
         for (; token < end; token += Tile::tokens) {
             const uint32_t shared = ring + stage * Smem::stage;
             if constexpr (num_stages > 1) {
@@ -226,8 +235,7 @@ struct AttnExtend {
                 ptx::sync_block();  // the tile is there for all; the stage before is free
                 const uint32_t before = stage == 0 ? num_stages - 1 : stage - 1;
                 fetch(p, keys, ring + before * Smem::stage, ahead, end);
-                attend_tile<Keys>(p, unit, state, shared, token,
-                                  [] {});
+                attend_tile<Keys>(p, unit, state, shared, token, [] {});
                 stage = stage == num_stages - 1 ? 0 : stage + 1;
             } else {
                 Copy::wait<0>();
@@ -237,14 +245,13 @@ struct AttnExtend {
                 const uint32_t next = token + Tile::tokens;
                 if (next < end)
                     keys.find(p, next);
-                attend_tile<Keys>(p, unit, state, shared, token,
-                                  [&] {
-                                      Copy::wait<0>();
-                                      ptx::sync_block();  // V is there for all; K is free
-                                      if (next < end)
-                                          keys.fetch_k(p, ring, next);
-                                      Copy::commit();
-                                  });
+                attend_tile<Keys>(p, unit, state, shared, token, [&] {
+                    Copy::wait<0>();
+                    ptx::sync_block();  // V is there for all; K is free
+                    if (next < end)
+                        keys.fetch_k(p, ring, next);
+                    Copy::commit();
+                });
             }
         }
     }
@@ -270,9 +277,10 @@ struct AttnExtend {
                                                        State& state, uint32_t shared,
                                                        uint32_t token, const Between& between) {
         using Tile = typename Keys::Tile;
-        constexpr int step = Tile::tokens < Config::step_tokens ? Tile::tokens : Config::step_tokens;
+        constexpr int step =
+            Tile::tokens < Config::step_tokens ? Tile::tokens : Config::step_tokens;
         using Softmax = RowSoftmax<Config, Tile, step, State>;
-        #pragma unroll 1
+#pragma unroll 1
         for (uint32_t at = 0; at < Tile::tokens; at += step) {
             const uint32_t begin = token + at;
             const SeenKeys seen = SeenKeys::get(Warp::shared());
@@ -292,9 +300,10 @@ struct AttnExtend {
             if (!seen.is_whole(begin, begin + step))
                 Softmax::mask(p, unit, Keys::range(unit).end, warp.row, begin, scores);
             typename Softmax::Weights weights;
-            Softmax::weigh(state, scores, scales, shared + Tile::v + Tile::V::scales + 4 * at, weights);
-            Products<Tile>::template accumulate<step>(state, Warp::first_dim(), shared + Tile::v, at,
-                                                       weights);
+            Softmax::weigh(state, scores, scales, shared + Tile::v + Tile::V::scales + 4 * at,
+                           weights);
+            Products<Tile>::template accumulate<step>(state, Warp::first_dim(), shared + Tile::v,
+                                                      at, weights);
         }
     }
 };

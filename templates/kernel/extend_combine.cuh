@@ -4,9 +4,10 @@
 //
 //   O = sum_i out_i 2^(max_i - max) / sum_i sum_i 2^(max_i - max)
 //
-// A block of the extend says of one unit at most, in its Split, how many parts there are. A block here
-// serves rows_per_block rows of one such unit; thread = (row, share of the parts, four columns), so
-// that neighbours read neighbouring float4. Grid: blocks of the extend * block_rows / rows_per_block.
+// A block of the extend says of one unit at most, in its Split, how many parts there are. A block
+// here serves rows_per_block rows of one such unit; thread = (row, share of the parts, four
+// columns), so that neighbours read neighbouring float4. Grid: blocks of the extend * block_rows /
+// rows_per_block.
 #pragma once
 #include "block/final_row.cuh"
 #include "block/query_tile.cuh"
@@ -68,7 +69,7 @@ private:
         const auto* outs = pointer<const Quad>(p.partial_out);
         const auto* states = pointer<const float>(p.partial_state);
         Sum sum = {lowest_score, 0.0f, {}};
-        #pragma unroll 4
+#pragma unroll 4
         for (uint32_t part = share; part < split.parts; part += per_row) {
             const uint32_t slot = part == 0 ? split.slot : 2 * (block + part);
             const uint64_t at = uint64_t(slot) * p.block_rows + row;
@@ -83,7 +84,7 @@ private:
         const float of_b = ptx::ex2_approx(b.max - max);
         a.max = max;
         a.sum = a.sum * of_a + b.sum * of_b;
-        #pragma unroll
+#pragma unroll
         for (int i = 0; i < 4; i++)
             a.out.v[i] = a.out.v[i] * of_a + b.out.v[i] * of_b;
     }
@@ -113,7 +114,7 @@ private:
         const FinalRow end = finalise(p.sinks, q_head, sum.max, sum.sum);
         auto* o = pointer<typename Element::Storage>(p.o) + token * p.o_token_stride +
                   q_head * p.o_head_stride + 4 * quad;
-        #pragma unroll
+#pragma unroll
         for (int i = 0; i < 4; i++)
             o[i] = Element::narrow(sum.out.v[i] * end.factor);
         if (quad == 0 && p.lse)

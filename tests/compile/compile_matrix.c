@@ -25,8 +25,8 @@ static const struct {
     const char *variant;
     uint32_t bytes;
 } spill_allowances[] = {
-    /* Where it is not the best there is, its calls of the emulated bf16 product meet other tiles than
-     * sm_75's, with all registers in use. */
+    /* Where it is not the best there is, its calls of the emulated bf16 product meet other tiles
+     * than sm_75's, with all registers in use. */
     {"attn_extend_sm75", 320},
 };
 
