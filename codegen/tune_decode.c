@@ -4,6 +4,7 @@
  * warps and stages share a block's memory. templates/block/stage.cuh, query.cuh and merge_warps.cuh
  * compute the same sizes; the kernel refuses to compile when they differ.
  */
+#include "codegen/cache_config.h"
 #include "codegen/tune.h"
 #include "codegen/type_name.h"
 
@@ -209,32 +210,6 @@ bool ftj_tune_decode_bulk(const struct ftj_problem *problem, const struct ftj_de
 /* ---- the generated Config ---------------------------------------------------------------------
  */
 
-static void write_codec(struct ftj_text *text, const char *name, ftj_kv_format format,
-                        const struct ftj_device *device)
-{
-    const char *e4m3 =
-        device->features & FTJ_HAS_FP8_CONVERT ? "ftj::E4m3Hardware" : "ftj::E4m3Software";
-    switch (format) {
-    case FTJ_KV_FP8:
-        ftj_text_printf(text, "    using %s = ftj::CodecFp8<%s>;\n", name, e4m3);
-        break;
-    case FTJ_KV_NVFP4:
-        ftj_text_printf(text, "    using %s = ftj::CodecNvfp4<%s>;\n", name, e4m3);
-        break;
-    default:
-        ftj_text_printf(text, "    using %s = ftj::Codec16Bit<Element>;\n", name);
-        break;
-    }
-}
-
-/* The most bytes, up to 16, that every row of an array can be copied by. */
-static uint32_t chunk(const ftj_kv_array *array)
-{
-    const uint64_t bits = array->row_bytes | array->offset_bytes | array->page_stride_bytes |
-                          array->head_stride_bytes | array->slot_stride_bytes | 16;
-    return (uint32_t)(bits & (~bits + 1));
-}
-
 struct number {
     const char *name;
     uint64_t value;
@@ -252,8 +227,8 @@ static void write_common(struct ftj_text *text, const struct ftj_problem *proble
 {
     const ftj_kv_layout *kv = &problem->kv;
     ftj_text_printf(text, "    using Element = %s;\n", ftj_type_name(problem->dtype));
-    write_codec(text, "KCodec", problem->k_format, device);
-    write_codec(text, "VCodec", problem->v_format, device);
+    ftj_write_codec(text, "KCodec", problem->k_format, device);
+    ftj_write_codec(text, "VCodec", problem->v_format, device);
     const struct number numbers[] = {
         {"page_size", problem->page_size},  {"num_warps", config->num_warps},
         {"num_stages", config->num_stages}, {"tile_tokens", config->tile_tokens},
@@ -280,10 +255,10 @@ void ftj_write_decode(struct ftj_text *text, const struct ftj_problem *problem,
     const ftj_kv_layout *kv = &problem->kv;
     write_common(text, problem, config, device);
     const struct number chunks[] = {
-        {"k_code_chunk", chunk(&kv->k.codes)},
-        {"v_code_chunk", chunk(&kv->v.codes)},
-        {"k_block_chunk", chunk(&kv->k.block_scales)},
-        {"v_block_chunk", chunk(&kv->v.block_scales)},
+        {"k_code_chunk", ftj_copy_chunk(&kv->k.codes)},
+        {"v_code_chunk", ftj_copy_chunk(&kv->v.codes)},
+        {"k_block_chunk", ftj_copy_chunk(&kv->k.block_scales)},
+        {"v_block_chunk", ftj_copy_chunk(&kv->v.block_scales)},
     };
     write_numbers(text, chunks, sizeof(chunks) / sizeof(*chunks));
 }
