@@ -13,10 +13,11 @@ shift 2
 [ $# -gt 0 ] || set -- entry bundle problem npy
 cd "$(dirname "$0")/../.."
 mkdir -p "$work"
+python3 codegen/embed.py templates "$work/template_set.c" "$work/template_set.d"
 flags="-std=c11 -g -O1 -I. -Iinclude -D_POSIX_C_SOURCE=200809L -D_DEFAULT_SOURCE"
-sources="base/*.c cache/*.c codegen/kv_layout.c codegen/problem.c codegen/problem_text.c
-    codegen/variant.c codegen/variant_table.c codegen/source.c codegen/type_name.c
-    codegen/tune_*.c tests/ref/ref_npy.c tests/ref/ref_codec.c"
+flags="$flags -DFTJ_LIBEXEC_DIR=\"/nowhere\""
+sources="base/*.c cache/*.c codegen/*.c $work/template_set.c tests/ref/ref_npy.c
+    tests/ref/ref_codec.c"
 for name in "$@"; do
     mkdir -p "$work/$name.seeds" "$work/$name.kept"
     # shellcheck disable=SC2086
