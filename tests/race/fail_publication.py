@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Fail every system call of a publication, with each error a file system has for it: the process
-goes on and leaves nothing behind, and the next one publishes.
+"""Fail every system call of a publication, with errors a file system has for it: the process goes on
+and leaves nothing behind, and the next one publishes.
 
    fail_publication.py PUBLISH_ONCE
 
@@ -60,8 +60,9 @@ def main():
     program = sys.argv[1]
     if not shutil.which('strace'):
         skip('no strace')
-    cases = [(name, count, error) for name, count in traced_calls(program)
-             for error in ERRORS.get(name, ())]
+    calls = [(name, count) for name, count in traced_calls(program) if name in ERRORS]
+    # Errors take turns, so that each call fails once and each error comes up.
+    cases = [(name, count, ERRORS[name][count % len(ERRORS[name])]) for name, count in calls]
     wrong = [(case, said) for case in cases for said in (complaint(program, *case),) if said]
     for (name, count, error), said in wrong:
         print(f'{error} from {name}, call {count} of that name: {said}')
