@@ -11,11 +11,11 @@
 #include "codegen/type_name.h"
 
 #define WARP_SIZE     32u
-#define ROWS_PER_TILE 16u   /* of the product's A operand */
-#define NARROW_HEAD   128u  /* up to it, a warp's registers hold O of 32 rows */
-#define WIDE_HEAD     256u  /* above it, O of 16 rows is shared by two warps */
-#define ROOMY_HEAD    384u  /* up to it, half of O leaves registers for the scores of 64 tokens */
-#define WORK_BYTES    128u  /* where the block stands in its share */
+#define ROWS_PER_TILE 16u  /* of the product's A operand */
+#define NARROW_HEAD   128u /* up to it, a warp's registers hold O of 32 rows */
+#define WIDE_HEAD     256u /* above it, O of 16 rows is shared by two warps */
+#define ROOMY_DIMS    192u /* up to so many of O a warp has registers for the scores of 64 tokens */
+#define WORK_BYTES    128u /* where the block stands in its share */
 #define SMEM_RESERVED 1024u /* what the system keeps of an SM's memory for each block */
 
 struct shape {
@@ -91,7 +91,8 @@ static bool fits(const struct ftj_problem *problem, const struct ftj_device *dev
 
 static bool has_registers(const struct ftj_problem *problem, const struct shape *shape)
 {
-    return problem->head_dim <= ROOMY_HEAD || shape->step < 64;
+    const uint32_t parts = problem->head_dim > WIDE_HEAD ? 2 : 1;
+    return problem->head_dim / parts <= ROOMY_DIMS || shape->step < 64;
 }
 
 /* Up to 128 dims, two blocks of four warps with 32 rows each where the memory allows, so that one
