@@ -14,6 +14,8 @@ struct Config {
     using KEncoder = ftj::Encode16bit<Element>;
     using VEncoder = ftj::Encode16bit<Element>;
     static constexpr uint32_t page_size = 1;
+    static constexpr uint32_t num_kv_heads = 2;
+    static constexpr bool one_allocation = false;
     static constexpr int rows_per_warp = 4;
 };
 

@@ -5,7 +5,7 @@
 
 struct Config {
     static constexpr int num_threads = 256;
-    static constexpr int min_blocks = 4;
+    static constexpr int min_blocks = 5;
     static constexpr int smem_bytes = 0;
     static constexpr int head_dim = 128;
     using Source = ftj::Bf16;
@@ -14,6 +14,8 @@ struct Config {
     using KEncoder = ftj::EncodeFp8<E4m3>;
     using VEncoder = ftj::EncodeNvfp4<E4m3>;
     static constexpr uint32_t page_size = 64;
+    static constexpr uint32_t num_kv_heads = 2;
+    static constexpr bool one_allocation = true;
     static constexpr int rows_per_warp = 4;
 };
 
