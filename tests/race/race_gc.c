@@ -39,7 +39,7 @@ struct racer {
 
 static struct ftj_key key_of(int index)
 {
-    char source[16];
+    char source[24];
     struct ftj_key key = {0};
     snprintf(source, sizeof(source), "kernel %d", index);
     if (ftj_key_init(&key, &(struct ftj_key_input){.template_id = "t",

@@ -58,7 +58,7 @@ static void finish(struct fixture *f)
 
 static struct ftj_key key_of(int index)
 {
-    char source[16];
+    char source[24];
     struct ftj_key key = {0};
     snprintf(source, sizeof(source), "%d", index);
     cr_assert_eq(ftj_key_init(&key, &(struct ftj_key_input){.template_id = "t",
