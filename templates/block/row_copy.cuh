@@ -73,9 +73,7 @@ private:
         constexpr uint32_t total = tokens * chunks;
 #pragma unroll 1
         for (uint32_t at = 0; at < total; at += num_threads) {
-            const uint32_t piece = at + ptx::thread_index();
-            if (total % num_threads != 0 && piece >= total)
-                break;
+            const uint32_t piece = min_of(at + ptx::thread_index(), total - 1);
             const uint32_t row = piece / chunks;
             const uint32_t byte = piece % chunks * chunk;
             const uint64_t from = row_address(row) + byte;

@@ -178,8 +178,6 @@ private:
                     offset = ptx::shfl(rows.place.offset, row);
                 }
                 const uint32_t to = shared + piece * chunk;
-                if (total % warp_size != 0 && at + lane >= total)
-                    continue;  // a lane past the end, which was there for the others' shuffles
                 if (row < rows.first || row >= rows.last)
                     clear<chunk>(to);
                 else
