@@ -27,7 +27,7 @@ static const struct {
 } spill_allowances[] = {
     /* Where it is not the best there is, its calls of the emulated bf16 product meet other tiles
      * than sm_75's, with all registers in use. */
-    {"attn_extend_sm75", 512},
+    {"attn_extend_sm75", 1024},
     /* Register caps are chosen for how many warps an SM is to run; a few words that are read once a
      * row or a segment, outside the inner loops, may not fit on every target. */
     {"attn_extend_sm80", 48},
