@@ -35,6 +35,7 @@ static const struct bench_shape decode_shapes[] = {
 static const struct bench_shape store_shapes[] = {
     {"8k", "main", "a prefill chunk", 128, 0, 8, 8192, 0, 64, 0, false},
     {"64k", "main", "a long prefill", 128, 0, 8, 65536, 0, 64, 0, false},
+    {"8k-page1", "main", "a prefill chunk into scattered slots", 128, 0, 8, 8192, 0, 1, 0, false},
     {"64", "main", "one decode step of 64 requests", 128, 0, 8, 64, 0, 64, 0, false},
     {"8k-d64", "models", "gpt-oss", 64, 0, 8, 8192, 0, 1, 0, false},
     {"8k-d256", "models", "qwen3.6-35b-a3b", 256, 0, 2, 8192, 0, 1, 0, false},

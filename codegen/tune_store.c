@@ -59,6 +59,6 @@ void ftj_write_store(struct ftj_text *text, const struct ftj_problem *problem,
                     problem->num_kv_heads);
     ftj_text_printf(text, "    static constexpr bool one_allocation = %s;\n",
                     ftj_has_one_stride(&problem->kv) ? "true" : "false");
-    ftj_text_printf(text, "    static constexpr int rows_per_warp = %u;\n",
+    ftj_text_printf(text, "    static constexpr int tokens_per_warp = %u;\n",
                     config->rows_per_block / config->num_warps);
 }

@@ -158,7 +158,10 @@ ftj_status ftj_kv_store(ftj_attention *attn, const ftj_store_args *args, struct 
     status = ftj_args_store(attn, args, &params);
     if (status)
         return status;
-    const uint64_t rows = params.num_tokens * params.num_kv_heads;
+    const struct ftj_config *config = &attn->kernels[FTJ_KERNEL_STORE]->config;
+    const uint32_t per_warp = config->rows_per_block / config->num_warps; /* tokens of one head */
+    const uint64_t tokens = (params.num_tokens + per_warp - 1) / per_warp * per_warp;
+    const uint64_t rows = tokens * params.num_kv_heads;
     return launch(attn, FTJ_KERNEL_STORE, blocks_for(attn, FTJ_KERNEL_STORE, rows), &params,
                   sizeof(params), stream);
 }

@@ -22,10 +22,12 @@ struct EncodeFp8 {
         float x[lane_values];
         values.widen(x);
         const float scale = row_scale(group_max<lanes>(largest_magnitude(x)));
-        const SharedDivisor by_scale = SharedDivisor::of(scale);
+        float divisor = scale;
+        SharedDivisor<Source>::reduce(divisor, x);
+        const auto by_scale = SharedDivisor<Source>::of(divisor);
 #pragma unroll
         for (int i = 0; i < lane_values; i++)
-            x[i] = by_scale.divide<Source>(x[i]);
+            x[i] = by_scale.divide(x[i]);
         if (!is_stored)
             return;
         pointer<ptx::Words4>(row.codes)[lane] = {{

@@ -28,13 +28,14 @@ struct EncodeNvfp4 {
         const float block_max = largest_magnitude(x);
         const float scale = row_scale(group_max<lanes>(block_max));
         const uint32_t block = E4m3::encode(ptx::div_rn(block_max, ptx::mul_rn(e2m1_max, scale)));
-        const float step = block_step(block, scale);
-        const SharedDivisor by_step = SharedDivisor::of(step);
+        float step = block_step(block, scale);
+        SharedDivisor<Source>::reduce(step, x);
+        const auto by_step = SharedDivisor<Source>::of(step);
         const float limit = negative_limit(step);
         float n[lane_values];
 #pragma unroll
         for (int i = 0; i < lane_values; i++)
-            n[i] = by_step.divide<Source>(x[i]);
+            n[i] = by_step.divide(x[i]);
         if (!is_stored)
             return;
         pointer<ptx::Words2>(row.codes)[lane] = {

@@ -27,6 +27,7 @@ FTJ_DEVICE T max_of(T a, T b) {
 struct Bf16 {
     using Storage = uint16_t;
     static constexpr int bytes = 2;
+    static constexpr int largest_exponent = 127;
     static __device__ __forceinline__ float widen(Storage v) {
         return ptx::bits_float(static_cast<uint32_t>(v) << 16);
     }
@@ -42,6 +43,7 @@ struct Bf16 {
 struct Fp16 {
     using Storage = uint16_t;
     static constexpr int bytes = 2;
+    static constexpr int largest_exponent = 15;
     static __device__ __forceinline__ float widen(Storage v) { return ptx::cvt_f32_f16(v); }
     static __device__ __forceinline__ Storage narrow(float v) {
         return static_cast<Storage>(ptx::cvt_rn_f16_f32(v));
@@ -51,6 +53,7 @@ struct Fp16 {
 struct Fp32 {
     using Storage = float;
     static constexpr int bytes = 4;
+    static constexpr int largest_exponent = 127;
     static __device__ __forceinline__ float widen(Storage v) { return v; }
     static __device__ __forceinline__ Storage narrow(float v) { return v; }
 };

@@ -4,12 +4,14 @@
 //   cache[slots[t], h] = encode(k[t, h]), encode(v[t, h])      t < num_tokens, h < num_kv_heads
 //
 // A row is a (token, head). A group of lanes_per_row lanes owns a row of K and the same row of V,
-// 16 values a lane; a warp owns rows_per_warp rows at a time. Everything a warp needs is asked for
-// at once, slots and values, so that a row costs one trip to memory.
+// 16 values a lane. A warp owns tokens_per_warp tokens in a row, of one head: where their slots are
+// in a row too, as in a prefill, its writes of scales are whole sectors of memory and not pieces of
+// many. Everything a warp needs is asked for at once, slots and values, so that its rows cost one
+// trip to memory.
 // A token with a negative slot is skipped; one with a slot past the last is skipped and counted.
 // Numbers: head of the encoders; IEEE fp32 without contraction.
 //
-// Grid: ceil(num_tokens * num_kv_heads / (warps_per_block * rows_per_warp)), or fewer.
+// Grid: ceil(ceil(num_tokens / tokens_per_warp) * num_kv_heads / warps_per_block), or fewer.
 #pragma once
 #include "block/encode_16bit.cuh"
 #include "block/encode_fp8.cuh"
@@ -23,12 +25,13 @@ struct KvStore {
     using Values = SourceValues<Source>;
 
     static constexpr int blocks_per_row = Config::head_dim / lane_values;
-    static constexpr int lanes_per_row = warp_size / Config::rows_per_warp;
+    static constexpr int tokens_per_warp = Config::tokens_per_warp;
+    static constexpr int lanes_per_row = warp_size / tokens_per_warp;
     static constexpr int warps_per_block = Config::num_threads / warp_size;
     static constexpr uint64_t vector_bytes = sizeof(ptx::Words4);
 
     static_assert(Config::head_dim % lane_values == 0, "a lane holds one whole block");
-    static_assert(warp_size % Config::rows_per_warp == 0, "lanes of a row are a power of two");
+    static_assert(warp_size % tokens_per_warp == 0, "lanes of a row are a power of two");
     static_assert(blocks_per_row <= lanes_per_row, "tune_store.c must give every block a lane");
     static_assert(Config::num_threads % warp_size == 0, "whole warps only");
 
@@ -39,44 +42,57 @@ struct KvStore {
         int64_t head_stride;
     };
 
-    static __device__ void run(const ftj_store_params& p) {
-        const uint64_t num_rows = p.num_tokens * Config::num_kv_heads;
-        const uint32_t warp = ptx::thread_index() / warp_size;
-        const uint32_t lane = ptx::thread_index() % warp_size;
-        const uint64_t first = ptx::block_index() * uint64_t(warps_per_block) + warp;
-        const uint64_t num_warps = ptx::num_blocks() * uint64_t(warps_per_block);
-        const uint64_t step = num_warps * Config::rows_per_warp;
+    // What a lane has of a row: a block of K, one of V, and where they go.
+    struct Blocks {
+        Values k;
+        Values v;
+        int64_t slot;  // negative: nowhere
+    };
 
-        for (uint64_t base = first * Config::rows_per_warp; base < num_rows; base += step)
-            store_row(p, base + lane / lanes_per_row, num_rows, lane % lanes_per_row);
+    static __device__ void run(const ftj_store_params& p) {
+        const uint64_t num_groups = (p.num_tokens + tokens_per_warp - 1) / tokens_per_warp;
+        const uint64_t num_units = num_groups * Config::num_kv_heads;
+        const uint64_t first =
+            ptx::block_index() * uint64_t(warps_per_block) + ptx::thread_index() / warp_size;
+        const uint64_t step = ptx::num_blocks() * uint64_t(warps_per_block);
+
+        for (uint64_t unit = first; unit < num_units; unit += step)
+            store_tokens(p, unit / Config::num_kv_heads * tokens_per_warp,
+                         static_cast<uint32_t>(unit % Config::num_kv_heads));
     }
 
-    // One row of this lane's group; the whole warp comes here together.
-    static __device__ __forceinline__ void store_row(const ftj_store_params& p, uint64_t row,
-                                                     uint64_t num_rows, uint32_t lane) {
-        const bool owns_block = row < num_rows && lane < blocks_per_row;
-        const uint64_t token = row / Config::num_kv_heads;
-        const uint32_t head = static_cast<uint32_t>(row % Config::num_kv_heads);
+    // The rows of one head of tokens_per_warp tokens; the whole warp comes here together.
+    static __device__ __forceinline__ void store_tokens(const ftj_store_params& p,
+                                                        uint64_t first_token, uint32_t head) {
+        const uint32_t lane = ptx::thread_index() % warp_size;
+        const uint32_t block = lane % lanes_per_row;
+        const uint64_t token = first_token + lane / lanes_per_row;
+        store_blocks(p, load_blocks(p, token, head, block), head, block);
+    }
 
-        Values k = Values::zeros();
-        Values v = Values::zeros();
-        int64_t slot = -1;
-        if (owns_block) {
-            slot = slot_of(p, token);
-            k = load({p.k, p.k_token_stride, p.k_head_stride}, token, head, lane);
-            v = load({p.v, p.v_token_stride, p.v_head_stride}, token, head, lane);
-        }
+    static __device__ __forceinline__ Blocks load_blocks(const ftj_store_params& p, uint64_t token,
+                                                         uint32_t head, uint32_t block) {
+        if (token >= p.num_tokens || block >= blocks_per_row)
+            return {Values::zeros(), Values::zeros(), -1};
+        return {load({p.k, p.k_token_stride, p.k_head_stride}, token, head, block),
+                load({p.v, p.v_token_stride, p.v_head_stride}, token, head, block),
+                slot_of(p, token)};
+    }
 
-        const bool is_past_end = slot >= 0 && static_cast<uint64_t>(slot) >= p.num_slots;
-        if (is_past_end && head == 0 && lane == 0 && p.num_rejected)
+    static __device__ __forceinline__ void store_blocks(const ftj_store_params& p,
+                                                        const Blocks& blocks, uint32_t head,
+                                                        uint32_t block) {
+        const bool is_past_end =
+            blocks.slot >= 0 && static_cast<uint64_t>(blocks.slot) >= p.num_slots;
+        if (is_past_end && head == 0 && block == 0 && p.num_rejected)
             ptx::atomic_add(pointer<uint32_t>(p.num_rejected), 1);
 
-        const bool is_stored = slot >= 0 && !is_past_end;
-        const Place place = place_of_slot<Config::page_size>(is_stored ? slot : 0);
+        const bool is_stored = blocks.slot >= 0 && !is_past_end;
+        const Place place = place_of_slot<Config::page_size>(is_stored ? blocks.slot : 0);
         const Corner corner = {place, head, page_and_head(p.cache.k.codes, place, head)};
-        Config::KEncoder::template encode<lanes_per_row>(k, row_at(p.cache.k, corner), lane,
+        Config::KEncoder::template encode<lanes_per_row>(blocks.k, row_at(p.cache.k, corner), block,
                                                          is_stored);
-        Config::VEncoder::template encode<lanes_per_row>(v, row_at(p.cache.v, corner), lane,
+        Config::VEncoder::template encode<lanes_per_row>(blocks.v, row_at(p.cache.v, corner), block,
                                                          is_stored);
     }
 
@@ -110,10 +126,10 @@ struct KvStore {
     }
 
     static __device__ __forceinline__ Values load(const Rows& rows, uint64_t token, uint32_t head,
-                                                  uint32_t lane) {
+                                                  uint32_t block) {
         const int64_t element = static_cast<int64_t>(token) * rows.token_stride +
                                 static_cast<int64_t>(head) * rows.head_stride;
-        const uint64_t address = rows.base + element * Source::bytes + lane * sizeof(Values);
+        const uint64_t address = rows.base + element * Source::bytes + block * sizeof(Values);
         return Values::load(address, is_aligned(rows));
     }
 

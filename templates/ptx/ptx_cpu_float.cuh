@@ -58,6 +58,16 @@ FTJ_DEVICE float mul_rz(float a, float b) {
     const bool is_above = nearest < 0 ? nearest < product : nearest > product;
     return is_above ? bits_float(float_bits(nearest) - 1) : nearest;
 }
+// Rounded up, likewise.
+FTJ_DEVICE float mul_rp(float a, float b) {
+    const double product = static_cast<double>(a) * b;
+    const float nearest = static_cast<float>(product);
+    if (!(nearest < product))
+        return nearest;
+    if (nearest == 0.0f)
+        return bits_float(1);
+    return bits_float(nearest < 0 ? float_bits(nearest) - 1 : float_bits(nearest) + 1);
+}
 FTJ_DEVICE float fma_rn(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 
 // A NaN loses against a number; +0 is above -0.

@@ -28,6 +28,14 @@ static void compute_any(ftj_cpu_lane* lanes) {
         lanes[i].w[0] = any;
 }
 
+static void compute_first_lane(ftj_cpu_lane* lanes) {
+    uint32_t first = 0;
+    while (first < FTJ_CPU_WARP_LANES - 1 && !lanes[first].w[0])
+        first++;
+    for (int i = 0; i < FTJ_CPU_WARP_LANES; i++)
+        lanes[i].w[0] = first;
+}
+
 // Element (row, column) is half column % 2 of lane 4 * row + column / 2.
 static void compute_transpose(ftj_cpu_lane* lanes) {
     uint32_t matrix[8][8];
@@ -65,6 +73,9 @@ FTJ_DEVICE uint32_t shfl_up(uint32_t v, uint32_t delta) {
     return collective("shfl_up", compute_select, v, lane < delta ? lane : lane - delta);
 }
 FTJ_DEVICE bool any(bool predicate) { return collective("any", compute_any, predicate, 0); }
+FTJ_DEVICE uint32_t first_lane(bool predicate) {
+    return collective("first_lane", compute_first_lane, predicate, 0);
+}
 FTJ_DEVICE uint32_t movmatrix_trans(uint32_t v) {
     return collective("movmatrix_trans", compute_transpose, v, 0);
 }

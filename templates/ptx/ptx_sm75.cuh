@@ -111,6 +111,10 @@ FTJ_DEVICE uint32_t shfl_up(uint32_t v, uint32_t delta) {
 }
 // vote.sync.any
 FTJ_DEVICE bool any(bool predicate) { return __any_sync(all_lanes, predicate); }
+// The first lane whose predicate holds; one must.
+FTJ_DEVICE uint32_t first_lane(bool predicate) {
+    return __ffs(__ballot_sync(all_lanes, predicate)) - 1;
+}
 
 // movmatrix.sync.m8n8.trans.b16: transpose an 8 x 8 matrix of 16-bit values, a row to 4 lanes.
 FTJ_DEVICE uint32_t movmatrix_trans(uint32_t v) {
@@ -170,6 +174,8 @@ FTJ_DEVICE float mul_rn(float a, float b) { return __fmul_rn(a, b); }
 FTJ_DEVICE float div_rn(float a, float b) { return __fdiv_rn(a, b); }
 FTJ_DEVICE float rcp_rn(float v) { return __frcp_rn(v); }
 // mul.rz: rounded towards 0.
+// Rounded up.
+FTJ_DEVICE float mul_rp(float a, float b) { return __fmul_ru(a, b); }
 FTJ_DEVICE float mul_rz(float a, float b) { return __fmul_rz(a, b); }
 FTJ_DEVICE float fma_rn(float a, float b, float c) { return __fmaf_rn(a, b, c); }
 // max.f32 and min.f32: a NaN loses against a number.

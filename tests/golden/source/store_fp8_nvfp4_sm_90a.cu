@@ -16,7 +16,7 @@ struct Config {
     static constexpr uint32_t page_size = 64;
     static constexpr uint32_t num_kv_heads = 2;
     static constexpr bool one_allocation = true;
-    static constexpr int rows_per_warp = 4;
+    static constexpr int tokens_per_warp = 4;
 };
 
 extern "C" __global__ __launch_bounds__(Config::num_threads, Config::min_blocks)
