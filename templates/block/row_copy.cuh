@@ -73,11 +73,14 @@ private:
         constexpr uint32_t total = tokens * chunks;
 #pragma unroll 1
         for (uint32_t at = 0; at < total; at += num_threads) {
-            const uint32_t piece = min_of(at + ptx::thread_index(), total - 1);
+            const uint32_t mine = at + ptx::thread_index();
+            const uint32_t piece = min_of(mine, total - 1);
             const uint32_t row = piece / chunks;
             const uint32_t byte = piece % chunks * chunk;
             const uint64_t from = row_address(row) + byte;
             const uint32_t to = shared + row * pitch + byte;
+            if (mine > piece)
+                continue;
             if (row < seen.first || row >= seen.last)
                 clear<chunk>(to);
             else

@@ -177,6 +177,8 @@ private:
                     page = ptx::shfl(rows.place.page, row);
                     offset = ptx::shfl(rows.place.offset, row);
                 }
+                if (at + lane >= total)
+                    continue;
                 const uint32_t to = shared + piece * chunk;
                 if (row < rows.first || row >= rows.last)
                     clear<chunk>(to);
