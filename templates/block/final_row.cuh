@@ -26,4 +26,18 @@ FTJ_DEVICE FinalRow finalise(uint64_t sinks, uint32_t q_head, float max, float s
     return {ptx::ex2_approx(max - most) / sum, (most + ptx::lg2_approx(sum)) * ln2};
 }
 
+// Four columns of a row, on their way to the output.
+struct alignas(16) Quad {
+    float v[4];
+};
+
+template <class Element>
+FTJ_DEVICE void store_quad(typename Element::Storage* o, const Quad& v, float factor) {
+    uint32_t bits[4];
+#pragma unroll
+    for (int i = 0; i < 4; i++)
+        bits[i] = Element::narrow(v.v[i] * factor);
+    *reinterpret_cast<ptx::Words2*>(o) = {{bits[0] | bits[1] << 16, bits[2] | bits[3] << 16}};
+}
+
 }  // namespace ftj

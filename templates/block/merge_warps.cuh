@@ -20,6 +20,7 @@ struct OutputRows {
     static constexpr int n_tiles = Config::n_tiles;
     static constexpr int num_warps = Config::num_warps;
     static constexpr int num_rows = 8 * n_tiles;
+    static constexpr uint32_t quads = head_dim / 4;
     // A warp's state by lane: outputs, maxima, sums. Half of the warps have a slot at a time.
     static constexpr int slot_words = (n_tiles * (head_dim / 4) + 4 * n_tiles) * int(warp_size);
     static constexpr int num_slots = num_warps > 1 ? num_warps / 2 : 1;
@@ -38,10 +39,10 @@ struct OutputRows {
         auto* slots = reinterpret_cast<float*>(shared);
         sum_over_tokens(sum);
         multiply(out, v_factor);
-#pragma unroll
-        for (int left = num_warps; left > 1; left = (left + 1) / 2) {
+#pragma unroll 1
+        for (uint32_t left = num_warps; left > 1; left = (left + 1) / 2) {
             const uint32_t kept = (left + 1) / 2;
-            if (warp >= kept && warp < uint32_t(left))
+            if (warp >= kept && warp < left)
                 put(out, max, sum, slots + (warp - kept) * slot_words);
             ptx::sync_block();
             if (warp < left - kept)
@@ -170,6 +171,10 @@ private:
         }
     }
 
+    static __device__ __forceinline__ Quad quad_at(const float* rows, uint32_t row, uint32_t dim) {
+        return *reinterpret_cast<const Quad*>(rows + row * row_pitch + dim);
+    }
+
     // The block with a segment's first tile says where its partial results are.
     template <class Run>
     static __device__ __forceinline__ void describe(const ftj_decode_params& p, const Cut& cut,
@@ -189,13 +194,13 @@ private:
         const uint32_t heads = min_of(p.group - first, uint32_t(num_rows));
         const uint32_t q_head = run.head * p.group + first;
         const float* state = rows + num_rows * row_pitch;
-        for (uint32_t i = ptx::thread_index(); i < heads * head_dim; i += Config::num_threads) {
-            const uint32_t row = i / head_dim, dim = i % head_dim;
+        for (uint32_t i = ptx::thread_index(); i < heads * quads; i += Config::num_threads) {
+            const uint32_t row = i / quads, dim = i % quads * 4;
             const FinalRow end =
                 finalise(p.sinks, q_head + row, state[2 * row], state[2 * row + 1]);
             auto* o = pointer<typename Element::Storage>(p.o) + run.request * p.o_batch_stride +
                       (q_head + row) * p.o_head_stride;
-            o[dim] = Element::narrow(rows[row * row_pitch + dim] * end.factor);
+            store_quad<Element>(o + dim, quad_at(rows, row, dim), end.factor);
             if (dim == 0 && p.lse)
                 pointer<float>(
                     p.lse)[uint64_t(run.request) * (p.num_kv_heads * p.group) + q_head + row] =
@@ -205,10 +210,9 @@ private:
 
     static __device__ __forceinline__ void write_partial(const ftj_decode_params& p, uint32_t slot,
                                                          const float* rows) {
-        auto* out = pointer<float>(p.partial_out) + uint64_t(slot) * num_rows * head_dim;
-        for (uint32_t i = ptx::thread_index(); i < uint32_t(num_rows * head_dim);
-             i += Config::num_threads)
-            out[i] = rows[i / head_dim * row_pitch + i % head_dim];
+        auto* out = pointer<Quad>(p.partial_out) + uint64_t(slot) * num_rows * quads;
+        for (uint32_t i = ptx::thread_index(); i < num_rows * quads; i += Config::num_threads)
+            out[i] = quad_at(rows, i / quads, i % quads * 4);
         auto* state = pointer<float>(p.partial_state) + uint64_t(slot) * 2 * num_rows;
         for (uint32_t i = ptx::thread_index(); i < uint32_t(2 * num_rows); i += Config::num_threads)
             state[i] = rows[num_rows * row_pitch + i];

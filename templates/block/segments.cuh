@@ -21,21 +21,28 @@ struct Visible {
     }
 };
 
+template <bool slot_table>
 FTJ_DEVICE Visible visible_keys(const ftj_requests_params& requests, uint32_t request) {
-    uint32_t length;
-    if (requests.indptr) {
+    int32_t given;
+    if constexpr (slot_table) {
         const auto* indptr = pointer<const int32_t>(requests.indptr);
-        length = static_cast<uint32_t>(max_of(indptr[request + 1] - indptr[request], 0));
+        given = indptr[request + 1] - indptr[request];
     } else {
-        length =
-            static_cast<uint32_t>(max_of(pointer<const int32_t>(requests.lengths)[request], 0));
+        given = pointer<const int32_t>(requests.lengths)[request];
     }
+    const auto length = static_cast<uint32_t>(max_of(given, 0));
     const uint32_t window = requests.window;
     return {window && length > window ? length - window : 0, length};
 }
 
+// The same where the kind of table is not known when the kernel is compiled.
+FTJ_DEVICE Visible visible_keys(const ftj_requests_params& requests, uint32_t request) {
+    return requests.indptr ? visible_keys<true>(requests, request)
+                           : visible_keys<false>(requests, request);
+}
+
 // Where a block stands: a run of tiles of one segment.
-template <uint32_t tile_tokens>
+template <uint32_t tile_tokens, bool slot_table>
 struct Segment {
     uint32_t request;
     uint32_t head;        // kv head
@@ -61,7 +68,7 @@ struct Segment {
             return;
         head = 0;
         do
-            enter(request + 1, visible_keys(requests, request + 1));
+            enter(request + 1, visible_keys<slot_table>(requests, request + 1));
         while (!tiles);
     }
 
@@ -71,93 +78,117 @@ struct Segment {
     }
 };
 
-// How all tiles were cut: what is needed to find the block that owns one. Kept in shared memory,
-// for it is wanted once a segment.
+// How all tiles were cut: the first `longer` blocks have `each` + 1 of them, the others `each`.
+// Kept in shared memory, for it is wanted once a segment.
 struct Cut {
-    uint64_t total;   // tiles of the whole call
-    uint64_t begin;   // this block's first, counted over all segments
-    uint32_t blocks;  // that have work
+    uint64_t begin;  // this block's first tile, counted over all segments
+    uint32_t each;
+    uint32_t longer;
 
-    __device__ __forceinline__ uint64_t begin_of(uint64_t block) const {
-        return total * block / blocks;
+    __device__ __forceinline__ uint64_t begin_of(uint32_t block) const {
+        return uint64_t(each) * block + min_of(block, longer);
     }
-    // The block that owns a tile, by the same cut.
+    __device__ __forceinline__ uint32_t count_of(uint32_t block) const {
+        return each + (block < longer);
+    }
+    // The block that owns a tile.
     __device__ __forceinline__ uint32_t owner(uint64_t tile) const {
-        return static_cast<uint32_t>(((tile + 1) * blocks - 1) / total);
+        const uint64_t of_longer = uint64_t(each + 1) * longer;
+        return static_cast<uint32_t>(tile < of_longer ? quotient(tile, each + 1)
+                                                      : longer + quotient(tile - of_longer, each));
+    }
+
+    // a / b. In nearly every call all tiles can be counted in 32 bits, and divided so.
+    static __device__ __forceinline__ uint64_t quotient(uint64_t a, uint32_t b) {
+        return a >> 32 ? a / b : static_cast<uint32_t>(a) / b;
     }
 };
 
 // The share of one block.
-template <uint32_t tile_tokens>
+template <uint32_t tile_tokens, bool slot_table>
 struct WorkRange {
-    Segment<tile_tokens> first;
+    Segment<tile_tokens, slot_table> first;
     uint32_t count;  // tiles; 0: nothing to do
-    const Cut* cut;  // shared
+    const Cut* cut;  // shared; to be read after a barrier of the block
 };
 
-// Every thread of the block gets the block's range. `sums` is scratch for num_threads values and
-// four words. With few requests a thread has at most one; with very many it adds up a run of them,
-// and the thread whose run holds the block's first tile walks that run once more.
-template <uint32_t tile_tokens, uint32_t num_threads>
-static __device__ WorkRange<tile_tokens> deal_work(const ftj_requests_params& requests,
-                                                   uint32_t num_heads, uint32_t head_blocks,
-                                                   uint32_t min_tiles, uint64_t* sums, Cut* cut) {
+FTJ_DEVICE uint64_t shfl_u64(uint64_t v, uint32_t lane) {
+    return ptx::shfl(static_cast<uint32_t>(v), lane) |
+           uint64_t(ptx::shfl(static_cast<uint32_t>(v >> 32), lane)) << 32;
+}
+
+// The sum over the lanes up to this one.
+FTJ_DEVICE uint64_t sum_up_to(uint64_t v) {
+    const uint32_t lane = ptx::thread_index() % warp_size;
+#pragma unroll 1
+    for (uint32_t delta = 1; delta < warp_size; delta *= 2) {
+        const uint64_t other = shfl_u64(v, lane < delta ? lane : lane - delta);
+        v += lane < delta ? 0 : other;
+    }
+    return v;
+}
+
+// Every thread of the block gets the block's range, of at least min_tiles tiles where there are as
+// many. Each warp does the same by itself, without a barrier: a lane adds up a run of requests
+// (one, with up to 32), and the lane whose run holds the block's first tile walks it once more.
+template <uint32_t tile_tokens, bool slot_table>
+static __device__ WorkRange<tile_tokens, slot_table> deal_work(const ftj_requests_params& requests,
+                                                               uint32_t num_heads,
+                                                               uint32_t head_blocks,
+                                                               uint32_t min_tiles,
+                                                               Cut* shared_cut) {
     const uint32_t num_units = num_heads * head_blocks;
-    const uint32_t thread = ptx::thread_index();
-    const uint32_t run = (requests.batch + num_threads - 1) / num_threads;
-    const uint32_t run_begin = min_of(thread * run, requests.batch);
+    const uint32_t run = (requests.batch + warp_size - 1) / warp_size;
+    const uint32_t run_begin = min_of(ptx::thread_index() % warp_size * run, requests.batch);
     const uint32_t run_end = min_of(run_begin + run, requests.batch);
 
-    uint64_t sum = 0;
-    for (uint32_t r = run_begin; r < run_end; r++)
-        sum += visible_keys(requests, r).num_tiles<tile_tokens>();
-    sums[thread] = sum * num_units;
-    ptx::sync_block();
-
-    Cut all = {};
-    uint64_t before_run = 0;
-    const uint32_t num_runs = (requests.batch + run - 1) / run;
-    for (uint32_t t = 0; t < num_runs; t++) {
-        if (t == thread)
-            before_run = all.total;
-        all.total += sums[t];
+    uint64_t tiles = 0;
+#pragma unroll 4
+    for (uint32_t r = run_begin; r < run_end; r++) {
+        const Visible keys = visible_keys<slot_table>(requests, r);
+        tiles += keys.num_tiles<tile_tokens>();
     }
-    WorkRange<tile_tokens> range = {};
-    const uint64_t wanted = (all.total + min_tiles - 1) / min_tiles;
-    all.blocks = static_cast<uint32_t>(min_of(wanted, uint64_t(ptx::num_blocks())));
-    if (ptx::block_index() >= all.blocks)
+    tiles *= num_units;
+    const uint64_t upto = sum_up_to(tiles);
+    const uint64_t total = shfl_u64(upto, warp_size - 1);
+
+    const uint64_t wanted = (total + min_tiles - 1) / min_tiles;
+    const auto blocks = static_cast<uint32_t>(min_of(wanted, uint64_t(ptx::num_blocks())));
+    WorkRange<tile_tokens, slot_table> range = {};
+    if (ptx::block_index() >= blocks)
         return range;
-    all.begin = all.begin_of(ptx::block_index());
-    range.count = static_cast<uint32_t>(all.begin_of(ptx::block_index() + 1ull) - all.begin);
-    range.cut = cut;
-    if (thread == 0)
-        *cut = all;
+    Cut cut;
+    cut.each = static_cast<uint32_t>(Cut::quotient(total, blocks));
+    cut.longer = static_cast<uint32_t>(total - uint64_t(cut.each) * blocks);
+    cut.begin = cut.begin_of(ptx::block_index());
+    range.count = cut.count_of(ptx::block_index());
+    range.cut = shared_cut;
+    if (ptx::thread_index() == 0)
+        *shared_cut = cut;
 
-    // What the thread with the block's first tile found: request, tiles of it before ours, its
-    // keys.
-    auto* found = reinterpret_cast<uint32_t*>(sums + num_threads);
-    if (all.begin >= before_run && all.begin < before_run + sums[thread]) {
-        uint64_t before = before_run;
-        for (uint32_t r = run_begin; r < run_end; r++) {
-            const Visible keys = visible_keys(requests, r);
-            const uint64_t tiles = uint64_t(keys.num_tiles<tile_tokens>()) * num_units;
-            if (all.begin < before + tiles) {
-                found[0] = r;
-                found[1] = static_cast<uint32_t>(all.begin - before);
-                found[2] = keys.begin;
-                found[3] = keys.end;
+    // What the lane with the block's first tile finds: request, tiles of it before ours, its keys.
+    uint32_t request = 0, before = 0;
+    Visible keys = {};
+    const bool has_first = cut.begin >= upto - tiles && cut.begin < upto;
+    if (has_first) {
+        uint64_t left = cut.begin - (upto - tiles);
+        for (request = run_begin;; request++) {
+            keys = visible_keys<slot_table>(requests, request);
+            const uint64_t its_tiles = uint64_t(keys.num_tiles<tile_tokens>()) * num_units;
+            if (left < its_tiles)
                 break;
-            }
-            before += tiles;
+            left -= its_tiles;
         }
+        before = static_cast<uint32_t>(left);
     }
-    ptx::sync_block();
-    range.first.enter(found[0], {found[2], found[3]});
-    const uint32_t unit = found[1] / range.first.tiles;
-    range.first.tile = found[1] % range.first.tiles;
+    const uint32_t lane = ptx::first_lane(has_first);
+    range.first.enter(ptx::shfl(request, lane),
+                      {ptx::shfl(keys.begin, lane), ptx::shfl(keys.end, lane)});
+    before = ptx::shfl(before, lane);
+    const uint32_t unit = before / range.first.tiles;
+    range.first.tile = before % range.first.tiles;
     range.first.head = unit / head_blocks;
     range.first.head_block = unit % head_blocks;
-    ptx::sync_block();  // the scratch is free again
     return range;
 }
 

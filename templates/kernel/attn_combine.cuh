@@ -23,9 +23,6 @@ struct AttnCombine {
     static_assert(shares >= 1, "a thread for every four columns");
     static_assert(Config::smem_bytes == int(shares * (quads * 16 + 8)), "tune and Smem must agree");
 
-    struct alignas(16) Quad {
-        float v[4];
-    };
     // What a share of the parts adds up to.
     struct Sum {
         float max;
@@ -128,10 +125,7 @@ private:
             add(sum, {states[2 * s], states[2 * s + 1], outs[s * quads + quad]});
 
         const auto end = finalise(p.sinks, q_head, sum.max, sum.sum);
-        auto* o = output(p, request, q_head) + 4 * quad;
-#pragma unroll
-        for (int i = 0; i < 4; i++)
-            o[i] = Element::narrow(sum.out.v[i] * end.factor);
+        store_quad<Element>(output(p, request, q_head) + 4 * quad, sum.out, end.factor);
         if (quad == 0)
             write_lse(p, request, q_head, end.lse);
     }

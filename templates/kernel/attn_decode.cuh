@@ -36,7 +36,8 @@ struct AttnDecode {
     static constexpr int warps_per_tile = Config::warps_per_tile;
     static constexpr int num_groups = num_warps / warps_per_tile;
     static constexpr uint32_t tile_tokens = Config::tile_tokens;
-    using Work = WorkRange<tile_tokens>;
+    using Work = WorkRange<tile_tokens, Config::slot_table>;
+    using Run = Segment<tile_tokens, Config::slot_table>;
 
     struct Smem {
         static constexpr int ring = 0;
@@ -48,11 +49,10 @@ struct AttnDecode {
     };
     static_assert(Smem::bytes == Config::smem_bytes, "tune_decode.c and Smem must agree");
     static_assert(Config::num_threads == num_warps * int(warp_size), "every warp takes tiles");
-    static_assert(Rows::shared_bytes >= 8 * Config::num_threads + 16, "deal_work borrows it");
 
     // The next tile to be fetched: this group's own place in the block's range, stages ahead.
     struct Cursor {
-        Segment<tile_tokens> segment;
+        Run segment;
         uint32_t index;    // of the tile within the block's range
         uint32_t run_end;  // of the segment's run within the range
         typename Tile::Place place;
@@ -62,9 +62,8 @@ struct AttnDecode {
         Launch::wait_for_previous();
         Launch::let_next_start();  // not sooner: the combine reads lengths before it waits
         unsigned char* smem = ptx::dynamic_shared();
-        const Work work = deal_work<tile_tokens, Config::num_threads>(
+        const Work work = deal_work<tile_tokens, Config::slot_table>(
             p.requests, p.num_kv_heads, p.head_blocks, num_groups,
-            reinterpret_cast<uint64_t*>(smem + Smem::rows),
             reinterpret_cast<Cut*>(smem + Smem::cut));
         if (!work.count)
             return;
@@ -82,7 +81,7 @@ struct AttnDecode {
         const typename Attend::Lanes lanes(part);
         Query<Config> query;
         query.shared = ptx::shared_address(smem + Smem::query);
-        Segment<tile_tokens> segment = work.first;
+        Run segment = work.first;
         uint32_t index = group;
         for (uint32_t begin = 0; begin < work.count;) {
             const uint32_t end = min_of(work.count, begin + segment.tiles - segment.tile);
@@ -160,8 +159,7 @@ private:
     }
 
     static __device__ __forceinline__ void load_query(const ftj_decode_params& p,
-                                                      const Segment<tile_tokens>& segment,
-                                                      Query<Config>& query) {
+                                                      const Run& segment, Query<Config>& query) {
         const uint32_t first = segment.head_block * (8 * n_tiles);
         query.load(p, segment.request, segment.head, first,
                    min_of(p.group - first, uint32_t(8 * n_tiles)));
