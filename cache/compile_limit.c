@@ -94,7 +94,7 @@ static void read_groups(const char *mount, const char *group, struct limits *lim
 }
 
 /* A line of /proc/self/cgroup: "0::/path" (v2) or "4:cpu,cpuacct:/path" (v1), whose folder may bear
- * the whole list or one name of it. */
+ * the whole list or one name of it. Most lines of v1 are of controllers that limit neither. */
 static void read_controller(const char *root, char *line, struct limits *limits)
 {
     char mount[PATH_MAX];
@@ -110,18 +110,32 @@ static void read_controller(const char *root, char *line, struct limits *limits)
         read_groups(mount, group, limits);
         return;
     }
-    snprintf(mount, sizeof(mount), "%s/sys/fs/cgroup/%s", root, names);
-    read_groups(mount, group, limits);
+    char list[64];
+    snprintf(list, sizeof(list), "%s", names);
     char *rest = NULL;
     for (char *name = strtok_r(names, ",", &rest); name; name = strtok_r(NULL, ",", &rest)) {
         if (strcmp(name, "cpu") != 0 && strcmp(name, "memory") != 0)
             continue;
         snprintf(mount, sizeof(mount), "%s/sys/fs/cgroup/%s", root, name);
         read_groups(mount, group, limits);
+        if (strcmp(name, list) == 0)
+            continue;
+        snprintf(mount, sizeof(mount), "%s/sys/fs/cgroup/%s", root, list);
+        read_groups(mount, group, limits);
     }
 }
 
-uint32_t ftj_compile_limit_below(const char *root, uint32_t cores, uint64_t memory_bytes)
+static uint32_t keep_between(uint64_t number, uint64_t most)
+{
+    if (number > most)
+        number = most;
+    if (number < 1)
+        return 1;
+    return number < FTJ_MAX_COMPILES ? (uint32_t)number : FTJ_MAX_COMPILES;
+}
+
+struct ftj_compile_limit ftj_compile_limit_below(const char *root, uint32_t cores,
+                                                 uint64_t memory_bytes)
 {
     struct limits limits = {.cores = cores ? cores : 1, .memory_bytes = memory_bytes};
     char path[PATH_MAX];
@@ -133,15 +147,12 @@ uint32_t ftj_compile_limit_below(const char *root, uint32_t cores, uint64_t memo
     if (file)
         fclose(file);
 
-    uint64_t count = (limits.cores + 1) / 2;
-    if (limits.memory_bytes / BYTES_PER_COMPILE < count)
-        count = limits.memory_bytes / BYTES_PER_COMPILE;
-    if (count < 1)
-        return 1;
-    return count < FTJ_MAX_COMPILES ? (uint32_t)count : FTJ_MAX_COMPILES;
+    const uint64_t most = limits.memory_bytes / BYTES_PER_COMPILE;
+    return (struct ftj_compile_limit){.beside = keep_between((limits.cores + 1) / 2, most),
+                                      .alone = keep_between(limits.cores, most)};
 }
 
-uint32_t ftj_compile_limit(void)
+struct ftj_compile_limit ftj_compile_limit(void)
 {
     /* A machine with more processors than the set holds answers EINVAL. */
     cpu_set_t allowed;

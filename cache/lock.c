@@ -27,12 +27,13 @@
 struct folder {
     char path[256]; /* "": there are no locks */
     int fd;         /* while there is a path */
-    uint32_t num_slots;
 };
 
 struct ftj_locks {
     struct ftj_log log;
     _Atomic(struct folder *) folder; /* owned; NULL: not looked for yet */
+    atomic_uint num_slots;           /* 0: not looked for yet, which only who compiles has to */
+    bool is_alone;                   /* takes what the node's other processes have left, too */
     atomic_bool was_served;          /* the last flight ended with another process's kernel */
 };
 
@@ -55,7 +56,6 @@ static const struct folder *get_folder(struct ftj_locks *locks)
     if (!folder)
         return NULL;
     char why[256];
-    folder->num_slots = ftj_compile_limit();
     const bool is_open =
         ftj_lock_dir_open(folder->path, sizeof(folder->path), &folder->fd, why, sizeof(why));
     if (!is_open)
@@ -77,15 +77,28 @@ static int open_lock(struct ftj_locks *locks, const char *name)
     return folder && *folder->path ? ftj_lock_file_open(folder->fd, name) : -1;
 }
 
-/* Any slot will do. `record` gets the sum of all ends, and the longest of the last compiles. */
+/* The first slots are everybody's. */
+static uint32_t count_slots(struct ftj_locks *locks)
+{
+    uint32_t count = atomic_load(&locks->num_slots);
+    if (count == 0) {
+        const struct ftj_compile_limit limit = ftj_compile_limit();
+        count = locks->is_alone ? limit.alone : limit.beside;
+        atomic_store(&locks->num_slots, count);
+    }
+    return count;
+}
+
+/* Any slot will do; those that are not everybody's come first. `record` gets the sum of all ends,
+ * and the longest of the last compiles. */
 static enum ftj_lock_attempt try_slots(struct ftj_locks *locks, struct ftj_lock *lock,
                                        struct ftj_lock_record *record)
 {
-    const struct folder *folder = get_folder(locks);
+    const uint32_t num_slots = count_slots(locks);
     *record = (struct ftj_lock_record){0};
-    for (uint32_t i = 0; i < (folder ? folder->num_slots : 0); i++) {
+    for (uint32_t i = 0; i < num_slots; i++) {
         char name[16];
-        snprintf(name, sizeof(name), "slot-%u", i);
+        snprintf(name, sizeof(name), "slot-%u", locks->is_alone ? num_slots - 1 - i : i);
         const int file = open_lock(locks, name);
         if (file < 0)
             return FTJ_LOCK_UNAVAILABLE;
@@ -102,7 +115,7 @@ static enum ftj_lock_attempt try_slots(struct ftj_locks *locks, struct ftj_lock 
         if (held.compile_us > record->compile_us)
             record->compile_us = held.compile_us;
     }
-    return folder ? FTJ_LOCK_BUSY : FTJ_LOCK_UNAVAILABLE;
+    return FTJ_LOCK_BUSY;
 }
 
 /* ---- waiting ---- */
@@ -244,6 +257,11 @@ ftj_status ftj_locks_create(const struct ftj_log *log, struct ftj_locks **out)
         locks->log = *log;
     *out = locks;
     return FTJ_OK;
+}
+
+void ftj_locks_take_all(struct ftj_locks *locks)
+{
+    locks->is_alone = true;
 }
 
 void ftj_locks_destroy(struct ftj_locks *locks)

@@ -18,6 +18,10 @@ struct ftj_locks; /* opaque: the folder of lock files, or none */
 FTJ_NODISCARD ftj_status ftj_locks_create(const struct ftj_log *log, struct ftj_locks **out);
 void ftj_locks_destroy(struct ftj_locks *locks); /* NULL is fine; nothing may be held */
 
+/* For who does nothing but compile, before the first flight: take turns on all cores of the node,
+ * not on the half that is left to whoever compiles beside other work. */
+void ftj_locks_take_all(struct ftj_locks *locks);
+
 /* The folder in use, "" when there is none. Borrowed. */
 const char *ftj_locks_dir(struct ftj_locks *locks);
 
