@@ -70,15 +70,29 @@ static int create_on_threads(ftj_context *ctx)
     return failed;
 }
 
+static double cpu_s(int who)
+{
+    struct rusage usage;
+    getrusage(who, &usage);
+    return (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
+           1e-6 * (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
+}
+
+/* What a process of the herd reports. */
+struct result {
+    ftj_stats stats;
+    double cpu_s;
+};
+
 /* race_flight child CUDA NVRTC READY_FD GO_FD RESULT_FD */
 static int run_child(char **argv)
 {
     const int ready = atoi(argv[4]);
     const int go = atoi(argv[5]);
-    const int result = atoi(argv[6]);
+    const int report = atoi(argv[6]);
     char byte = 0;
     ftj_context *ctx = NULL;
-    ftj_stats stats;
+    struct result result;
     const ftj_settings settings = {.driver_path = argv[2], .compiler_path = argv[3]};
     if (ftj_context_create(&settings, &ctx))
         return fail("no context", ftj_last_error());
@@ -88,10 +102,12 @@ static int run_child(char **argv)
     while (read(go, &byte, 1) > 0) /* until the parent closes it */
         continue;
     int failed = create_on_threads(ctx);
-    ftj_context_stats(ctx, &stats);
-    if (stats.compiles + stats.disk_hits != NUM_KERNELS || stats.damaged_entries)
+    ftj_context_stats(ctx, &result.stats);
+    result.cpu_s = cpu_s(RUSAGE_SELF);
+    if (result.stats.compiles + result.stats.disk_hits != NUM_KERNELS ||
+        result.stats.damaged_entries)
         failed = fail("kernels are missing or were built twice", "");
-    if (write(result, &stats, sizeof(stats)) != (ssize_t)sizeof(stats))
+    if (write(report, &result, sizeof(result)) != (ssize_t)sizeof(result))
         failed = fail("no result", "");
     ftj_context_destroy(ctx);
     return failed;
@@ -105,6 +121,8 @@ struct outcome {
     uint64_t compiles;
     uint64_t waits;
     uint64_t compilers; /* processes that compiled at all */
+    uint64_t served;    /* those that did not */
+    double served_cpu_s;
     double cpu_s;
 };
 
@@ -129,18 +147,10 @@ static pid_t start_child(char **libraries, const struct pipes *pipes)
     _exit(127);
 }
 
-static double children_cpu_s(void)
-{
-    struct rusage usage;
-    getrusage(RUSAGE_CHILDREN, &usage);
-    return (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
-           1e-6 * (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
-}
-
 /* Start all, let them go at once, gather what they did, and wait. */
 static struct outcome run_herd(char **libraries, int num_processes)
 {
-    struct outcome outcome = {.cpu_s = -children_cpu_s()};
+    struct outcome outcome = {.cpu_s = -cpu_s(RUSAGE_CHILDREN)};
     struct pipes pipes;
     pid_t pids[MAX_PROCESSES];
     char byte = 0;
@@ -156,11 +166,13 @@ static struct outcome run_herd(char **libraries, int num_processes)
     close(pipes.ready[0]);
     close(pipes.go[1]);
 
-    ftj_stats stats;
-    while (read(pipes.result[0], &stats, sizeof(stats)) == (ssize_t)sizeof(stats)) {
-        outcome.compiles += stats.compiles;
-        outcome.waits += stats.waits;
-        outcome.compilers += stats.compiles > 0;
+    struct result result;
+    while (read(pipes.result[0], &result, sizeof(result)) == (ssize_t)sizeof(result)) {
+        outcome.compiles += result.stats.compiles;
+        outcome.waits += result.stats.waits;
+        outcome.compilers += result.stats.compiles > 0;
+        outcome.served += result.stats.compiles == 0;
+        outcome.served_cpu_s += result.stats.compiles == 0 ? result.cpu_s : 0;
     }
     close(pipes.result[0]);
     for (int i = 0; i < num_processes; i++) {
@@ -168,7 +180,7 @@ static struct outcome run_herd(char **libraries, int num_processes)
         if (pids[i] < 0 || waitpid(pids[i], &fate, 0) != pids[i] || fate != 0)
             outcome.failed = fail("a process failed", "");
     }
-    outcome.cpu_s += children_cpu_s();
+    outcome.cpu_s += cpu_s(RUSAGE_CHILDREN);
     return outcome;
 }
 
@@ -232,6 +244,8 @@ static void add(struct outcome *sum, const struct outcome *outcome)
     sum->compiles += outcome->compiles;
     sum->waits += outcome->waits;
     sum->compilers += outcome->compilers;
+    sum->served += outcome->served;
+    sum->served_cpu_s += outcome->served_cpu_s;
     sum->cpu_s += outcome->cpu_s;
 }
 
@@ -263,6 +277,11 @@ static int run_round(struct race *race)
     return failed | warm.failed | one.failed;
 }
 
+static double served_cpu_ms(const struct outcome *outcome)
+{
+    return outcome->served ? 1e3 * outcome->served_cpu_s / (double)outcome->served : 0;
+}
+
 int main(int argc, char **argv)
 {
     if (argc == 7 && strcmp(argv[1], "child") == 0)
@@ -286,10 +305,11 @@ int main(int argc, char **argv)
     if (race.has_locks && !is_fake && num_processes >= FULL_RUN && race.cold.cpu_s > bar)
         failed = fail("the cold herd costs more than 1.3 times the warm one and one compile", "");
     printf("%d processes, %d rounds, %d kernels: %llu compiles by %llu processes, %llu waits; CPU "
-           "cold %.2f s, warm "
-           "%.2f s, one alone %.2f s: %s\n",
+           "cold %.2f s, warm %.2f s, one alone %.2f s; a process that compiles nothing: cold %.2f "
+           "ms, warm %.2f ms: %s\n",
            num_processes, num_rounds, NUM_KERNELS, (unsigned long long)race.cold.compiles,
            (unsigned long long)race.cold.compilers, (unsigned long long)race.cold.waits,
-           race.cold.cpu_s, race.warm.cpu_s, race.one.cpu_s, failed ? "FAILED" : "ok");
+           race.cold.cpu_s, race.warm.cpu_s, race.one.cpu_s, served_cpu_ms(&race.cold),
+           served_cpu_ms(&race.warm), failed ? "FAILED" : "ok");
     return failed;
 }
