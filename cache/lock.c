@@ -21,7 +21,7 @@
 #define FIRST_NAP_US     1000u
 #define COURTESY_US      15000u
 #define LONGEST_NAP_US   32000u
-#define LONGEST_SLEEP_US 250000u
+#define LONGEST_SLEEP_US 1000000u
 
 /* Where the locks are, once somebody had to wait: who finds every kernel needs none. */
 struct folder {
@@ -165,21 +165,33 @@ static bool nap(struct wait *wait, const struct ftj_lock_record *record)
     return true;
 }
 
-/* The lock is busy: one turn of waiting. Nothing but the lock's own file is looked at until a
- * compile has ended, for there may be many who wait. FTJ_E_NOT_FOUND: go on, or, without
- * `is_patient`, do not. */
-static ftj_status wait_a_turn(struct flight_wait *turn, int file)
+/* The lock is busy, and `record` was read before that was seen: one turn of waiting. Nothing but
+ * the lock's own file is looked at until a compile has ended, for there may be many who wait.
+ * FTJ_E_NOT_FOUND: go on, or, without `is_patient`, do not. */
+static ftj_status wait_a_turn(struct flight_wait *turn, int file, struct ftj_lock_record *record)
 {
-    const struct ftj_lock_record record = ftj_lock_file_read(file);
-    const bool has_ended = turn->wait.nap_us > 0 && turn->wait.num_ends != record.num_ends;
-    const ftj_status status = has_ended ? turn->look(turn->data) : FTJ_E_NOT_FOUND;
-    if (status != FTJ_E_NOT_FOUND)
-        return status;
-    /* It was this very kernel, and it could not be published: nobody can be served by waiting. */
-    turn->is_patient =
-        !(has_ended && memcmp(record.hex, turn->key->hex, sizeof(record.hex)) == 0) &&
-        nap(&turn->wait, &record);
-    return FTJ_E_NOT_FOUND;
+    if (!turn->wait.file)
+        turn->wait.file = ftj_lock_file_map(file, record);
+    turn->is_patient = nap(&turn->wait, record);
+    *record = ftj_lock_file_read(file);
+    if (record->num_ends == turn->wait.num_ends)
+        return FTJ_E_NOT_FOUND;
+    /* If it was this very kernel, and it could not be published, nobody is served by waiting. */
+    if (memcmp(record->hex, turn->key->hex, sizeof(record->hex)) == 0)
+        turn->is_patient = false;
+    return turn->look(turn->data);
+}
+
+/* A herd wants the same kernels in the same order. The process that has compiled one has its
+ * compiler loaded and warm, so it should be the one to compile the next as well; but those whom it
+ * has just woken are scheduled before it. Where it has begun already they need not wait for that.
+ */
+static void let_others_go_first(struct ftj_locks *locks, int file, struct ftj_lock_record *record)
+{
+    if (!atomic_load(&locks->was_served) || record->num_begins != record->num_ends)
+        return;
+    ftj_lock_file_sleep(NULL, 0, COURTESY_US);
+    *record = ftj_lock_file_read(file);
 }
 
 /* With the key's lock or without it, FTJ_E_NOT_FOUND: nobody has published yet. */
@@ -194,13 +206,13 @@ static ftj_status wait_for_key(struct ftj_locks *locks, struct flight_wait *turn
 
     enum ftj_lock_attempt attempt = FTJ_LOCK_BUSY;
     ftj_status status = FTJ_E_NOT_FOUND;
+    struct ftj_lock_record record = ftj_lock_file_read(file);
+    let_others_go_first(locks, file, &record);
     turn->is_patient = true;
     while (status == FTJ_E_NOT_FOUND && turn->is_patient &&
            (attempt = ftj_lock_file_try(file)) == FTJ_LOCK_BUSY) {
         flight->has_waited = true;
-        if (!turn->wait.file)
-            turn->wait.file = ftj_lock_file_map(file);
-        status = wait_a_turn(turn, file);
+        status = wait_a_turn(turn, file, &record);
     }
     ftj_lock_file_unmap(turn->wait.file);
     if (attempt == FTJ_LOCK_HELD) {
@@ -214,14 +226,6 @@ static ftj_status wait_for_key(struct ftj_locks *locks, struct flight_wait *turn
         ftj_say(&locks->log, FTJ_LOG_DEBUG, "kernel %s is compiled without its lock",
                 turn->key->hex);
     return status;
-}
-
-/* A herd wants the same kernels in the same order. The process that has compiled one has its
- * compiler loaded and warm, so it should be the one to compile the next as well; but those whom it
- * has just woken are scheduled before it. */
-static void let_others_go_first(void)
-{
-    ftj_lock_file_sleep(NULL, 0, COURTESY_US);
 }
 
 static ftj_status wait_for_slot(struct ftj_locks *locks, struct flight_wait *turn,
@@ -283,8 +287,6 @@ ftj_status ftj_flight_begin(struct ftj_locks *locks, const struct ftj_key *key,
     struct ftj_flight begun = {0};
     ftj_status status = FTJ_E_NOT_FOUND;
     struct flight_wait turn = {.key = key, .look = look, .data = data};
-    if (key && atomic_load(&locks->was_served))
-        let_others_go_first();
     if (key)
         status = wait_for_key(locks, &turn, &begun);
     if (status == FTJ_E_NOT_FOUND)

@@ -60,9 +60,9 @@ static void write_record(int file, const struct ftj_lock_record *record)
 
 void ftj_lock_file_begin(int file)
 {
-    const struct ftj_lock_record record = ftj_lock_file_read(file);
-    if (record.num_ends == 0)
-        write_record(file, &record);
+    struct ftj_lock_record record = ftj_lock_file_read(file);
+    record.num_begins = record.num_ends + 1;
+    write_record(file, &record);
 }
 
 void ftj_lock_file_end(const struct ftj_lock *lock, const struct ftj_key *key, uint32_t compile_us)
@@ -71,23 +71,24 @@ void ftj_lock_file_end(const struct ftj_lock *lock, const struct ftj_key *key, u
         return;
     struct ftj_lock_record record = ftj_lock_file_read(lock->file);
     record.num_ends++;
+    record.num_begins = record.num_ends;
     record.compile_us = compile_us;
     memcpy(record.hex, key->hex, sizeof(record.hex));
     write_record(lock->file, &record);
-    void *mapped = ftj_lock_file_map(lock->file);
+    void *mapped = ftj_lock_file_map(lock->file, &record);
     if (mapped)
         syscall(SYS_futex, mapped, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
     ftj_lock_file_unmap(mapped);
 }
 
 /* Only a file with its record in it is mapped: its page is there, so that reading it cannot fail
- * for want of memory, which would be a signal. */
-void *ftj_lock_file_map(int file)
+ * for want of memory, which would be a signal. A record that has begun was read from such a file.
+ */
+void *ftj_lock_file_map(int file, const struct ftj_lock_record *record)
 {
-    struct stat about;
-    if (fstat(file, &about) || about.st_size < (off_t)sizeof(struct ftj_lock_record))
+    if (record->num_begins == 0)
         return NULL;
-    void *mapped = mmap(NULL, sizeof(struct ftj_lock_record), PROT_READ, MAP_SHARED, file, 0);
+    void *mapped = mmap(NULL, sizeof(*record), PROT_READ, MAP_SHARED, file, 0);
     return mapped == MAP_FAILED ? NULL : mapped;
 }
 

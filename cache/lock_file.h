@@ -10,6 +10,8 @@ struct ftj_lock_record {
     uint32_t num_ends;   /* compiles that ended, one way or the other */
     uint32_t compile_us; /* of the last one */
     char hex[32];        /* its key */
+    uint32_t num_begins; /* of a key's lock: more than num_ends while one is under way, or for ever
+                            after one whose process has died */
 };
 
 enum ftj_lock_attempt { FTJ_LOCK_HELD, FTJ_LOCK_BUSY, FTJ_LOCK_UNAVAILABLE };
@@ -22,13 +24,14 @@ void ftj_lock_file_release(struct ftj_lock *lock);
 
 /* Zeroed where there is none yet. */
 struct ftj_lock_record ftj_lock_file_read(int file);
-/* As the holder, at the beginning: so that those who come now can be woken. */
+/* As the holder, at the beginning: so that those who come now see it and can be woken. */
 void ftj_lock_file_begin(int file);
 /* As the holder, at the end: record it, and wake all who sleep on it. */
 void ftj_lock_file_end(const struct ftj_lock *lock, const struct ftj_key *key, uint32_t compile_us);
 
-/* The file mapped, whose first word is num_ends; NULL: it cannot be slept on. */
-void *ftj_lock_file_map(int file);
+/* The file mapped, whose first word is num_ends; NULL: it cannot be slept on. `record` is what was
+ * read from it: where that is zeroed the file may be empty. */
+void *ftj_lock_file_map(int file, const struct ftj_lock_record *record);
 void ftj_lock_file_unmap(void *mapped); /* NULL is fine */
 /* Sleep until an end is recorded or the time is over. */
 void ftj_lock_file_sleep(void *mapped, uint32_t num_ends, uint32_t us);
