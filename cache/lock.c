@@ -19,7 +19,7 @@
 
 #define LEAST_WAIT_US    (5u * 1000 * 1000)
 #define FIRST_NAP_US     1000u
-#define COURTESY_US      15000u
+#define COURTESY_US      30000u
 #define LONGEST_NAP_US   32000u
 #define LONGEST_SLEEP_US 1000000u
 

@@ -129,12 +129,11 @@ static ftj_status add_slot(struct slot **bucket, const struct ftj_key *key, stru
 }
 
 /* With the mutex held: publish the end of our build. */
-static ftj_status end_build(struct ftj_memo *memo, struct slot **bucket, struct slot *slot,
-                            ftj_status status, void **value)
+static ftj_status end_build(struct slot **bucket, struct slot *slot, ftj_status status,
+                            void **value)
 {
     slot->is_done = true;
     slot->status = status;
-    pthread_cond_broadcast(&memo->done);
     if (!status) {
         *value = slot->value;
         return FTJ_OK;
@@ -168,7 +167,11 @@ ftj_status ftj_memo_get(struct ftj_memo *memo, const struct ftj_key *key,
     status = build(data, &built);
     pthread_mutex_lock(&memo->mutex);
     slot->value = built;
-    status = end_build(memo, bucket, slot, status, value);
+    status = end_build(bucket, slot, status, value);
+    pthread_mutex_unlock(&memo->mutex);
+    /* Not before: who is woken wants the mutex. */
+    pthread_cond_broadcast(&memo->done);
+    return status;
 
 unlock:
     pthread_mutex_unlock(&memo->mutex);
