@@ -2,8 +2,8 @@
 /*
  * ftjit-cc: NVRTC in a process of its own, started by the library and by nobody else.
  *
- * Standard input is a socket: one request is read from it, one answer written to it
- * (codegen/helper_message.h). It has no options and prints nothing.
+ * Standard input is a socket: a request is read from it and an answer written to it, until its
+ * other end is closed (codegen/helper_message.h). It has no options and prints nothing.
  */
 #define _GNU_SOURCE /* SYS_close_range */
 #include <errno.h>
@@ -31,19 +31,19 @@ static void close_strangers(void)
         close(file);
 }
 
-static bool read_all(void *data, size_t size)
+/* How much came before the end. */
+static size_t read_all(void *data, size_t size)
 {
-    char *at = data;
-    while (size > 0) {
-        const ssize_t part = read(STDIN_FILENO, at, size);
+    size_t done = 0;
+    while (done < size) {
+        const ssize_t part = read(STDIN_FILENO, (char *)data + done, size - done);
         if (part < 0 && errno == EINTR)
             continue;
         if (part <= 0)
-            return false;
-        at += part;
-        size -= (size_t)part;
+            break;
+        done += (size_t)part;
     }
-    return true;
+    return done;
 }
 
 static bool write_all(const struct ftj_text *message)
@@ -60,18 +60,20 @@ static bool write_all(const struct ftj_text *message)
     return true;
 }
 
-/* The whole request, to be freed; NULL when what came is none. */
-static char *read_request(struct ftj_helper_request *request)
+/* The whole request, to be freed; NULL when there is none, which is no failure at the end of all.
+ */
+static char *read_request(struct ftj_helper_request *request, bool *is_end)
 {
     char header[FTJ_HELPER_HEADER_BYTES];
-    if (!read_all(header, sizeof(header)))
-        return NULL;
-    const size_t size = ftj_helper_message_bytes(header);
+    const size_t got = read_all(header, sizeof(header));
+    *is_end = got == 0;
+    const size_t size = got == sizeof(header) ? ftj_helper_message_bytes(header) : 0;
     char *message = size >= sizeof(header) ? malloc(size) : NULL;
     if (!message)
         return NULL;
     memcpy(message, header, sizeof(header));
-    if (!read_all(message + sizeof(header), size - sizeof(header)) ||
+    const size_t rest = size - sizeof(header);
+    if (read_all(message + sizeof(header), rest) != rest ||
         !ftj_helper_read_request(message, size, request)) {
         free(message);
         return NULL;
@@ -79,33 +81,52 @@ static char *read_request(struct ftj_helper_request *request)
     return message;
 }
 
-static ftj_status compile(const struct ftj_helper_request *request, struct ftj_binary *binary)
+/* NVRTC, loaded by the first compile. */
+struct loaded {
+    struct ftj_nvrtc nvrtc;
+    char *path; /* owned; NULL: not loaded */
+};
+
+static void unload(struct loaded *loaded)
+{
+    if (loaded->path)
+        ftj_nvrtc_unload(&loaded->nvrtc);
+    free(loaded->path);
+    *loaded = (struct loaded){0};
+}
+
+static ftj_status load(struct loaded *loaded, const char *path)
+{
+    if (loaded->path && strcmp(loaded->path, path) == 0)
+        return FTJ_OK;
+    unload(loaded);
+    const ftj_status status = ftj_nvrtc_load(&loaded->nvrtc, path, NULL);
+    if (status)
+        return status;
+    loaded->path = strdup(path);
+    if (loaded->path)
+        return FTJ_OK;
+    ftj_nvrtc_unload(&loaded->nvrtc);
+    return ftj_fail(NULL, FTJ_E_NO_MEMORY, "no memory for the path of NVRTC");
+}
+
+static ftj_status compile(struct loaded *loaded, const struct ftj_helper_request *request,
+                          struct ftj_binary *binary)
 {
     if (strcmp(request->templates, ftj_templates_digest) != 0)
         return ftj_fail(NULL, FTJ_E_COMPILER,
                         "ftjit-cc is of another build than the library that started it; install "
                         "both together");
-    struct ftj_nvrtc nvrtc = {0};
-    ftj_status status = ftj_nvrtc_load(&nvrtc, request->nvrtc, NULL);
-    if (status)
-        return status;
-    status = ftj_nvrtc_compile(&nvrtc, &request->source, request->options, request->num_options,
-                               NULL, binary);
-    ftj_nvrtc_unload(&nvrtc);
-    return status;
+    const ftj_status status = load(loaded, request->nvrtc);
+    return status ? status
+                  : ftj_nvrtc_compile(&loaded->nvrtc, &request->source, request->options,
+                                      request->num_options, NULL, binary);
 }
 
-int main(void)
+static bool answer(struct loaded *loaded, const struct ftj_helper_request *request)
 {
-    close_strangers();
-    struct ftj_helper_request request;
-    char *message = read_request(&request);
-    if (!message)
-        return 2;
-    alarm(request.timeout_s + GRACE_S);
-
     struct ftj_helper_answer answer = {.sentence = ""};
-    answer.status = compile(&request, &answer.binary);
+    answer.status = compile(loaded, request, &answer.binary);
     if (answer.status && answer.status != FTJ_E_COMPILE)
         answer.sentence = ftj_last_error();
     struct ftj_text reply = {0};
@@ -113,6 +134,23 @@ int main(void)
     const bool is_written = !reply.failed && write_all(&reply);
     ftj_text_finish(&reply);
     ftj_binary_finish(&answer.binary);
-    free(message);
-    return is_written ? 0 : 1;
+    return is_written;
+}
+
+int main(void)
+{
+    struct loaded loaded = {0};
+    struct ftj_helper_request request;
+    bool is_end = false;
+    bool is_written = true;
+    char *message;
+    close_strangers();
+    while (is_written && (message = read_request(&request, &is_end)) != NULL) {
+        alarm(request.timeout_s + GRACE_S);
+        is_written = answer(&loaded, &request);
+        alarm(0);
+        free(message);
+    }
+    unload(&loaded);
+    return !is_written ? 1 : is_end ? 0 : 2;
 }

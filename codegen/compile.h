@@ -42,7 +42,8 @@ struct ftj_compiler {
      * FTJIT_COMPILE and FTJIT_COMPILE_TIMEOUT say, until somebody who knows better sets them. */
     ftj_compile_mode mode;
     uint32_t timeout_s;
-    void *state; /* owned by the implementation */
+    bool keeps_helpers; /* such processes stay for the next compile, until finish() */
+    void *state;        /* owned by the implementation */
 };
 
 /* Find NVRTC: `path`, FTJIT_NVRTC, what the process already has, the loader's folders, the

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One socket carries the request and the answer: a socket, because writing to a child that has died
- * must be an error here and not a SIGPIPE in the host.
+ * One socket carries requests and answers: a socket, because writing to a child that has died must
+ * be an error here and not a SIGPIPE in the host.
  */
 #define _GNU_SOURCE /* nftw */
 #include "codegen/helper_process.h"
@@ -9,7 +9,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
-#include <poll.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -20,24 +19,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#define BLOCK_BYTES 65536
+#include "base/fork.h"
 
 extern char **environ;
 
-/* A helper under way. */
-struct helper {
-    const char *path;
-    const struct ftj_helper_request *request;
-    const struct ftj_log *log;
-    uint64_t deadline_ms;
-    pid_t pid;
-    int socket;
-    char folder[256]; /* its TMPDIR, removed at the end; "": none could be made */
-    struct ftj_text answer;
-    bool is_late;
-};
-
-static uint64_t now_ms(void)
+uint64_t ftj_helper_now_ms(void)
 {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
@@ -55,7 +41,7 @@ static int remove_one(const char *path, const struct stat *about, int kind, stru
     return 0;
 }
 
-static void make_folder(struct helper *helper)
+static void make_folder(struct ftj_helper *helper)
 {
     const char *parent = getenv("TMPDIR");
     const int length = snprintf(helper->folder, sizeof(helper->folder), "%s/ftjit-cc-XXXXXX",
@@ -82,106 +68,45 @@ static char **make_environment(char *tmpdir)
     return copy;
 }
 
-/* ---- talking ---- */
+/* ---- its end ---- */
 
-/* False when the time is over, which is_late then says, or the socket is of no more use. */
-static bool wait_for(struct helper *helper, short events)
-{
-    for (;;) {
-        const uint64_t now = now_ms();
-        const uint64_t left = helper->deadline_ms > now ? helper->deadline_ms - now : 0;
-        struct pollfd poll_file = {.fd = helper->socket, .events = events};
-        const int ready = poll(&poll_file, 1, (int)left);
-        if (ready > 0)
-            return true;
-        if (ready < 0 && errno == EINTR)
-            continue;
-        helper->is_late = ready == 0;
-        return false;
-    }
-}
-
-static bool is_temporary(int error)
-{
-    return error == EINTR || error == EAGAIN || error == EWOULDBLOCK;
-}
-
-static void send_request(struct helper *helper, const struct ftj_text *message)
-{
-    size_t sent = 0;
-    while (sent < message->size && wait_for(helper, POLLOUT)) {
-        const ssize_t part =
-            send(helper->socket, message->data + sent, message->size - sent, MSG_NOSIGNAL);
-        if (part < 0 && !is_temporary(errno))
-            return; /* it has ended: there will be no answer, which says so */
-        if (part > 0)
-            sent += (size_t)part;
-    }
-}
-
-/* Until the answer is whole, or the helper has closed its end. */
-static void receive_answer(struct helper *helper)
-{
-    struct ftj_text *answer = &helper->answer;
-    char *block = malloc(BLOCK_BYTES);
-    size_t size = FTJ_HELPER_HEADER_BYTES;
-    while (block && answer->size < size && wait_for(helper, POLLIN)) {
-        const size_t missing = size - answer->size;
-        const ssize_t part =
-            recv(helper->socket, block, missing < BLOCK_BYTES ? missing : BLOCK_BYTES, 0);
-        if (part == 0 || (part < 0 && !is_temporary(errno)))
-            break;
-        if (part > 0)
-            ftj_text_append(answer, block, (size_t)part);
-        if (answer->failed)
-            break;
-        if (answer->size == FTJ_HELPER_HEADER_BYTES)
-            size = ftj_helper_message_bytes(answer->data);
-    }
-    free(block);
-}
-
-static bool is_answered(const struct helper *helper)
-{
-    const struct ftj_text *answer = &helper->answer;
-    return answer->size >= FTJ_HELPER_HEADER_BYTES &&
-           answer->size == ftj_helper_message_bytes(answer->data);
-}
-
-/* How it ended; false where the host has thrown that away (it ignores SIGCHLD, or waits for every
- * child). One that has answered, or whose time is over, is not waited for. */
-static bool wait_for_end(struct helper *helper, int *fate)
+static struct ftj_helper_end wait_for_end(pid_t pid, uint64_t deadline_ms)
 {
     const struct timespec pause = {.tv_nsec = 1000000};
-    bool is_killed = false;
+    struct ftj_helper_end end = {0};
     for (;;) {
-        helper->is_late |= now_ms() >= helper->deadline_ms && !is_answered(helper);
-        if (!is_killed && (helper->is_late || is_answered(helper)))
-            is_killed = kill(helper->pid, SIGKILL) == 0;
-        const pid_t ended = waitpid(helper->pid, fate, is_killed ? 0 : WNOHANG);
-        if (ended == helper->pid)
-            return true;
-        if (ended < 0 && errno != EINTR)
-            return false;
+        if (!end.is_late && ftj_helper_now_ms() >= deadline_ms)
+            end.is_late = kill(pid, SIGKILL) == 0;
+        const pid_t ended = waitpid(pid, &end.fate, end.is_late ? 0 : WNOHANG);
+        end.is_known = ended == pid;
+        if (end.is_known || (ended < 0 && errno != EINTR))
+            return end;
         if (ended == 0)
             nanosleep(&pause, NULL);
     }
 }
 
-static bool end(struct helper *helper, int *fate)
+struct ftj_helper_end ftj_helper_end(struct ftj_helper *helper, uint64_t deadline_ms)
 {
-    const bool is_known = helper->pid > 0 && wait_for_end(helper, fate);
+    struct ftj_helper_end end = {0};
+    if (!helper)
+        return end;
     close(helper->socket);
-    if (*helper->folder)
-        nftw(helper->folder, remove_one, 8, FTW_DEPTH | FTW_PHYS);
-    return is_known;
+    if (helper->fork_generation == ftj_fork_generation()) {
+        if (helper->pid > 0)
+            end = wait_for_end(helper->pid, deadline_ms);
+        if (*helper->folder)
+            nftw(helper->folder, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+    }
+    free(helper);
+    return end;
 }
 
-/* ---- starting it ---- */
+/* ---- its start ---- */
 
 /* The socket is its standard input; what a crash prints is nobody's business. No signal is blocked,
  * and the host's way with SIGCHLD and SIGPIPE is not the child's. */
-static int spawn(struct helper *helper, int child_socket, char *const *environment)
+static int spawn(const char *program, int child_socket, char *const *environment, pid_t *pid)
 {
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
@@ -202,7 +127,7 @@ static int spawn(struct helper *helper, int child_socket, char *const *environme
     posix_spawnattr_setsigdefault(&attributes, &signals);
     posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
 
-    char *path = strdup(helper->path);
+    char *path = strdup(program);
     char *const argv[] = {path, NULL};
     error = path ? posix_spawn_file_actions_adddup2(&actions, child_socket, STDIN_FILENO) : ENOMEM;
     if (!error)
@@ -210,20 +135,26 @@ static int spawn(struct helper *helper, int child_socket, char *const *environme
     if (!error)
         error = posix_spawn_file_actions_adddup2(&actions, STDOUT_FILENO, STDERR_FILENO);
     if (!error)
-        error = posix_spawn(&helper->pid, path, &actions, &attributes, argv, environment);
+        error = posix_spawn(pid, path, &actions, &attributes, argv, environment);
     free(path);
     posix_spawnattr_destroy(&attributes);
     posix_spawn_file_actions_destroy(&actions);
     return error;
 }
 
-static ftj_status start(struct helper *helper)
+ftj_status ftj_helper_start(const char *path, const struct ftj_log *log, struct ftj_helper **out)
 {
     int sockets[2];
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, sockets))
-        return ftj_fail(helper->log, FTJ_E_COMPILER, "no socket to talk to %s with: %s",
-                        helper->path, strerror(errno));
+    struct ftj_helper *helper = calloc(1, sizeof(*helper));
+    if (!helper)
+        return ftj_fail(log, FTJ_E_NO_MEMORY, "no memory to start %s", path);
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, sockets)) {
+        free(helper);
+        return ftj_fail(log, FTJ_E_COMPILER, "no socket to talk to %s with: %s", path,
+                        strerror(errno));
+    }
     helper->socket = sockets[0];
+    helper->fork_generation = ftj_fork_generation();
     /* The child's end blocks: it has nothing else to do. */
     fcntl(sockets[1], F_SETFL, fcntl(sockets[1], F_GETFL) & ~O_NONBLOCK);
 
@@ -231,91 +162,14 @@ static ftj_status start(struct helper *helper)
     char tmpdir[sizeof(helper->folder) + sizeof("TMPDIR=")];
     snprintf(tmpdir, sizeof(tmpdir), "TMPDIR=%s", helper->folder);
     char **environment = *helper->folder ? make_environment(tmpdir) : NULL;
-    const int error = spawn(helper, sockets[1], environment ? environment : environ);
+    const int error = spawn(path, sockets[1], environment ? environment : environ, &helper->pid);
     free(environment);
     close(sockets[1]);
     if (error) {
-        int fate = 0;
         helper->pid = 0;
-        end(helper, &fate);
-        return ftj_fail(helper->log, FTJ_E_COMPILER, "%s cannot be run: %s", helper->path,
-                        strerror(error));
+        ftj_helper_end(helper, 0);
+        return ftj_fail(log, FTJ_E_COMPILER, "%s cannot be run: %s", path, strerror(error));
     }
+    *out = helper;
     return FTJ_OK;
-}
-
-/* ---- judging ---- */
-
-/* Why there is no answer, as the log of a compile that failed. */
-static ftj_status explain_silence(const struct helper *helper, bool is_known, int fate,
-                                  struct ftj_binary *binary)
-{
-    struct ftj_text text = {0};
-    if (helper->is_late)
-        ftj_text_printf(&text,
-                        "error: %s had not ended after %u seconds (FTJIT_COMPILE_TIMEOUT) and was "
-                        "killed",
-                        helper->path, helper->request->timeout_s);
-    else if (is_known && WIFSIGNALED(fate))
-        ftj_text_printf(&text, "error: %s was ended by signal %d, %s%s", helper->path,
-                        WTERMSIG(fate), strsignal(WTERMSIG(fate)),
-                        WTERMSIG(fate) == SIGKILL ? " (by somebody, or for want of memory)" : "");
-    else if (is_known)
-        ftj_text_printf(&text, "error: %s ended with code %d and without an answer", helper->path,
-                        WEXITSTATUS(fate));
-    else
-        ftj_text_printf(&text, "error: %s ended without an answer", helper->path);
-    if (!text.failed) {
-        ftj_bytes_finish(&binary->log);
-        binary->log = (struct ftj_bytes){(uint8_t *)text.data, text.size};
-    }
-    return FTJ_E_COMPILE;
-}
-
-static ftj_status judge(struct helper *helper, bool is_known, int fate, struct ftj_binary *binary)
-{
-    struct ftj_helper_answer answer = {0};
-    if (helper->answer.failed)
-        return ftj_fail(helper->log, FTJ_E_NO_MEMORY, "no memory for the answer of %s",
-                        helper->path);
-    if (!ftj_helper_read_answer(helper->answer.data, helper->answer.size, &answer)) {
-        if (helper->answer.size >= FTJ_HELPER_HEADER_BYTES &&
-            ftj_helper_message_bytes(helper->answer.data) == 0)
-            return ftj_fail(helper->log, FTJ_E_COMPILER,
-                            "%s is no ftjit-cc: it answered something "
-                            "else",
-                            helper->path);
-        return explain_silence(helper, is_known, fate, binary);
-    }
-    ftj_binary_finish(binary);
-    *binary = answer.binary;
-    if (answer.status && answer.status != FTJ_E_COMPILE)
-        return ftj_fail(helper->log, answer.status, "%s", answer.sentence);
-    return answer.status;
-}
-
-ftj_status ftj_helper_compile(const char *path, const struct ftj_helper_request *request,
-                              const struct ftj_log *log, struct ftj_binary *binary)
-{
-    struct helper helper = {.path = path, .request = request, .log = log};
-    struct ftj_text message = {0};
-    ftj_helper_write_request(&message, request);
-    if (message.failed) {
-        ftj_text_finish(&message);
-        return ftj_fail(log, FTJ_E_NO_MEMORY, "no memory to write to %s", path);
-    }
-    helper.deadline_ms = now_ms() + (uint64_t)request->timeout_s * 1000u;
-    ftj_status status = start(&helper);
-    if (status)
-        goto cleanup;
-    send_request(&helper, &message);
-    receive_answer(&helper);
-    int fate = 0;
-    const bool is_known = end(&helper, &fate);
-    status = judge(&helper, is_known, fate, binary);
-
-cleanup:
-    ftj_text_finish(&helper.answer);
-    ftj_text_finish(&message);
-    return status;
 }

@@ -10,11 +10,12 @@
 #include <string.h>
 
 #include "base/fork.h"
-#include "codegen/helper_process.h"
+#include "codegen/helper_compile.h"
 
 struct state {
     _Atomic(struct ftj_nvrtc *) loaded; /* NULL before the first compile */
     atomic_bool has_warned;             /* that there is no ftjit-cc */
+    struct ftj_helpers helpers;         /* where they are kept */
 };
 
 /* Everything here decides bytes of the machine code, and is part of the key. */
@@ -85,7 +86,9 @@ static ftj_status compile_in_process(struct ftj_compiler *compiler, const char *
         .nvrtc = compiler->path, .timeout_s = compiler->timeout_s, .source = *source};
     request.num_options =
         list_options(compiler, source, request.options, FTJ_HELPER_MAX_OPTIONS, storage);
-    return ftj_helper_compile(helper, &request, compiler->log, binary);
+    struct state *state = compiler->state;
+    return ftj_helper_compile(compiler->keeps_helpers ? &state->helpers : NULL, helper, &request,
+                              compiler->log, binary);
 }
 
 /* Whether this compile goes to a process of its own, and to which. A forked process never compiles
@@ -127,8 +130,10 @@ static void finish(struct ftj_compiler *compiler)
     /* NOTE(the library stays): unloading it would leak its C++ runtime's 72 KB emergency pool each
      * time, and the next context would load it again. */
     struct state *state = compiler->state;
-    if (state)
+    if (state) {
+        ftj_helpers_finish(&state->helpers);
         free(atomic_load(&state->loaded));
+    }
     free(state);
 }
 

@@ -181,9 +181,10 @@ static void record(const char *source)
     close(file);
 }
 
-static void meet_fate(void)
+static void meet_fate(const char *source)
 {
-    const char *fate = getenv("FAKE_NVRTC_FATE");
+    const char *named = strstr(source, "fate: ");
+    const char *fate = named ? named + strlen("fate: ") : getenv("FAKE_NVRTC_FATE");
     fate = fate ? fate : "";
     if (strcmp(fate, "crash") == 0) {
         /* Without a sanitizer's report, and on a thread that blocks every signal. */
@@ -211,7 +212,7 @@ int nvrtcCompileProgram(struct ftj_nvrtc_program *program, int num_options,
     const long delay_ms = number("FAKE_NVRTC_DELAY_MS", 0);
     const struct timespec delay = {.tv_sec = delay_ms / 1000, .tv_nsec = delay_ms % 1000 * 1000000};
     record(program->source);
-    meet_fate();
+    meet_fate(program->source);
     nanosleep(&delay, NULL);
     int sm = 0;
     for (int i = 0; i < num_options; i++) {

@@ -12,7 +12,8 @@
  *   FAKE_NVRTC_RECORD=file       gets a line for every compile: the source's hash
  *
  * The machine code is an ELF header for the target and the kernel's name. A source that contains
- * "syntax error" is rejected, with a log. The helpers below are exported as well.
+ * "syntax error" is rejected, with a log; one that ends in "fate: crash" meets that fate, whatever
+ * the environment says. The helpers below are exported as well.
  */
 #ifndef FTJ_TESTS_FAKE_NVRTC_H
 #define FTJ_TESTS_FAKE_NVRTC_H

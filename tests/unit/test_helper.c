@@ -2,6 +2,7 @@
 /* Compiles in a process of its own, with a fake NVRTC that meets every fate there. */
 #include <criterion/criterion.h>
 #include <dlfcn.h>
+#include <glob.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "codegen/helper_process.h"
+#include "codegen/helper_compile.h"
 #include "log_catcher.h"
 #include "temp_dir.h"
 
@@ -150,6 +151,92 @@ Test(helper, works_in_a_host_that_ignores_its_children)
     cr_expect_eq(compile("// any"), FTJ_E_COMPILE);
     expect_in(complaint(), "ended without an answer");
 }
+
+/* ---- kept for the next compile ---- */
+
+/* The name of the one folder there is, which is of the one process. */
+static void name_folder(char name[300])
+{
+    char pattern[300];
+    glob_t found = {0};
+    snprintf(pattern, sizeof(pattern), "%s/ftjit-cc-*", dir);
+    cr_assert_eq(glob(pattern, 0, NULL, &found), 0, "no process is kept");
+    cr_expect_eq(found.gl_pathc, 1);
+    snprintf(name, 300, "%s", found.gl_pathv[0]);
+    globfree(&found);
+}
+
+Test(helper, that_is_kept_compiles_again_and_ends_with_its_compiler)
+{
+    char first[300];
+    char second[300];
+    compiler.keeps_helpers = true;
+    cr_assert_eq(compile("// any"), FTJ_OK, "%s", catcher.last);
+    name_folder(first);
+    cr_expect_eq(compile("syntax error"), FTJ_E_COMPILE);
+    cr_expect_eq(compile("// other"), FTJ_OK, "%s", catcher.last);
+    name_folder(second);
+    cr_expect_str_eq(second, first, "another process was started");
+    ftj_compiler_finish(&compiler);
+    cr_expect_eq(num_folders(), 0);
+    cr_expect_eq(waitpid(-1, NULL, WNOHANG), -1, "a child is left");
+}
+
+Test(helper, that_is_kept_dies_alone)
+{
+    compiler.keeps_helpers = true;
+    cr_assert_eq(compile("// any"), FTJ_OK, "%s", catcher.last);
+    cr_expect_eq(compile("// fate: crash"), FTJ_E_COMPILE);
+    expect_in(complaint(), "was ended by signal 11");
+    cr_expect_eq(num_folders(), 0);
+    cr_expect_eq(compile("// any"), FTJ_OK, "%s", catcher.last);
+    compiler.timeout_s = 1;
+    cr_expect_eq(compile("// fate: hang"), FTJ_E_COMPILE);
+    expect_in(complaint(), "had not ended after 1 seconds");
+    cr_expect_eq(compile("// any"), FTJ_OK, "%s", catcher.last);
+    cr_expect_eq(num_folders(), 1);
+}
+
+/* As the system does that runs out of memory: nobody's compile is lost by it. */
+Test(helper, that_is_kept_and_killed_meanwhile_is_replaced)
+{
+    char children[64];
+    long pid = 0;
+    compiler.keeps_helpers = true;
+    cr_assert_eq(compile("// any"), FTJ_OK, "%s", catcher.last);
+    snprintf(children, sizeof(children), "/proc/self/task/%ld/children", (long)getpid());
+    FILE *file = fopen(children, "r");
+    cr_assert_not_null(file);
+    cr_assert_eq(fscanf(file, "%ld", &pid), 1);
+    fclose(file);
+    cr_assert_eq(kill((pid_t)pid, SIGKILL), 0);
+    siginfo_t fate;
+    cr_assert_eq(waitid(P_PID, (id_t)pid, &fate, WEXITED | WNOWAIT), 0);
+    cr_expect_eq(compile("// any"), FTJ_OK, "%s", catcher.last);
+    cr_expect_eq(num_folders(), 1);
+}
+
+Test(helper, that_is_kept_is_not_shared_with_a_forked_process)
+{
+    char folder[300];
+    compiler.keeps_helpers = true;
+    cr_assert_eq(compile("// any"), FTJ_OK, "%s", catcher.last);
+    name_folder(folder);
+    const pid_t child = fork();
+    if (child == 0) { /* nothing of Criterion may run here */
+        const bool works = compile("// any") == FTJ_OK;
+        ftj_compiler_finish(&compiler);
+        _exit(works && num_folders() == 1 ? 0 : 1);
+    }
+    int fate = 0;
+    cr_assert_eq(waitpid(child, &fate, 0), child);
+    cr_expect_eq(fate, 0);
+    cr_expect_eq(access(folder, F_OK), 0, "the child removed it");
+    cr_expect_eq(compile("// any"), FTJ_OK, "%s", catcher.last);
+    cr_expect_eq(num_folders(), 1);
+}
+
+/* ---- who asks for it, and what goes wrong ---- */
 
 /* In the child nothing of Criterion may run. */
 Test(helper, compiles_for_a_forked_process_that_did_not_ask_for_it)
