@@ -2,9 +2,9 @@
 /* `ftjit warm`: compile ahead, for devices that need not be here. */
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "cache/bundle.h"
+#include "cache/compile_limit.h"
 #include "cli/cli.h"
 #include "cli/warm_print.h"
 
@@ -35,7 +35,9 @@ static const char help[] =
     "  --table T        of the models' requests: blocks or slots (default: slots)\n"
     "  --page N         tokens a page of the models' caches holds (default: the model's)\n"
     "  --tp N           GPUs that share the heads of the models (default: 1)\n"
-    "  -j N             kernels compiled at a time (default: the processors there are)\n"
+    "  -j N             kernels compiled at a time (default, and most: what this machine's cores "
+    "and\n"
+    "                   memory have room for, all its compiles together)\n"
     "  --bundle FILE    write a bundle\n"
     "  --shard I/N      only part I (from 0) of N, to spread the kernels over machines\n"
     "  --in-process     compile on threads rather than in processes of their own\n"
@@ -274,28 +276,44 @@ static void say(void *data, ftj_log_level level, const char *sentence)
     fprintf(stderr, "ftjit warm: %s\n", sentence);
 }
 
-static int run(const struct request *request, struct warm_list *list)
+/* What is warmed is what this compiler makes. The caller ends both, also after a failure. */
+static ftj_status open_cache(const struct request *request, struct ftj_store **store,
+                             struct ftj_locks **locks)
 {
     const struct ftj_log log = {say, NULL, FTJ_LOG_WARNING};
-    struct ftj_store *store = NULL;
-    ftj_status status = ftj_store_create(request->cache_dir, false, &log, &store);
-    if (!status) /* what is warmed is what this compiler makes */
+    ftj_status status = ftj_store_create(request->cache_dir, false, &log, store);
+    if (!status)
         status = ftj_store_configure(
-            store, &(struct ftj_store_options){.match = "exact", .has_compiler = true});
-    if (!status && !*ftj_store_dir(store))
+            *store, &(struct ftj_store_options){.match = "exact", .has_compiler = true});
+    if (!status && !*ftj_store_dir(*store))
         status =
             ftj_fail(NULL, FTJ_E_IO, "there is no cache to be filled; name one in --cache-dir");
-    if (status) {
-        ftj_store_destroy(store);
-        return cli_failure("warm", status);
-    }
-    if (!request->in_process && !getenv("FTJIT_COMPILE"))
-        list->nvrtc.mode = FTJ_COMPILE_PROCESS;
+    if (!status)
+        status = ftj_locks_create(&log, locks);
+    if (!status)
+        ftj_locks_take_all(*locks);
+    return status;
+}
 
-    struct warm_result result;
-    struct warm_bundle bundle = {.path = request->bundle};
-    warm_run(list, store, request->num_threads, request->bundle, &result);
+static int run(const struct request *request, struct warm_list *list)
+{
+    struct ftj_store *store = NULL;
+    struct ftj_locks *locks = NULL;
+    struct warm_result result = {0};
+    const ftj_status status = open_cache(request, &store, &locks);
+    if (!status) {
+        if (!request->in_process && !getenv("FTJIT_COMPILE"))
+            list->nvrtc.mode = FTJ_COMPILE_PROCESS;
+        list->nvrtc.keeps_helpers = true;
+        warm_run(list, store, locks, request->num_threads, request->bundle, &result);
+        ftj_compiler_finish(&list->nvrtc); /* the CPU time of its processes counts once they end */
+    }
+    ftj_locks_destroy(locks);
     ftj_store_destroy(store);
+    if (status)
+        return cli_failure("warm", status);
+
+    struct warm_bundle bundle = {.path = request->bundle};
     int code = result.num_failed > 0 ? CLI_FAILED : CLI_OK;
     if (request->bundle && result.num_failed > 0)
         fprintf(stderr, "ftjit warm: no bundle is written, as kernels would be missing in it\n");
@@ -314,18 +332,15 @@ static ftj_status fill(struct warm_list *list, const struct request *request)
                                  : warm_list_add_model(list, source->name, request->format,
                                                        request->ops, &request->choice);
     }
-    if (!status)
-        warm_list_settle(list, request->shard, request->num_shards);
-    return status;
+    return status ? status : warm_list_settle(list, request->shard, request->num_shards);
 }
 
 int cli_warm(int argc, char **argv)
 {
-    const long processors = sysconf(_SC_NPROCESSORS_ONLN);
     struct request request = {
         .ops = WARM_DEFAULT_OPS,
         .choice = {.order = FTJ_KV_NHD, .table = FTJ_TABLE_SLOTS},
-        .num_threads = processors > 0 && processors < 256 ? (uint32_t)processors : 1,
+        .num_threads = ftj_compile_limit().alone,
         .num_shards = 1,
     };
     int option;

@@ -23,6 +23,7 @@ void warm_list_finish(struct warm_list *list)
     for (size_t i = 0; i < list->count; i++)
         item_finish(&list->items[i]);
     free(list->items);
+    free(list->longest_first);
     ftj_text_finish(&list->skipped);
     ftj_compiler_finish(&list->nvrtc);
     ftj_compiler_finish(&list->host);
@@ -88,6 +89,19 @@ static void skip(struct warm_list *list, const char *label, const char *reason)
     list->num_skipped++;
 }
 
+/* As measured with NVRTC 13.0 for sm_90a: good enough to say what to begin with. */
+static uint32_t cost_of(const struct ftj_problem *problem)
+{
+    switch (problem->op) {
+    case FTJ_KERNEL_EXTEND:
+        return 1000 + 4 * problem->head_dim;
+    case FTJ_KERNEL_DECODE:
+        return 400 + problem->head_dim;
+    default:
+        return 100;
+    }
+}
+
 /* What no variant covers is listed as skipped: a model may be wanted on a card that cannot run it.
  */
 static ftj_status add_problem(struct warm_list *list, const struct ftj_problem *problem,
@@ -98,7 +112,7 @@ static ftj_status add_problem(struct warm_list *list, const struct ftj_problem *
     if (status)
         return status;
     struct warm_item *item = &list->items[list->count];
-    *item = (struct warm_item){.compiler = compiler};
+    *item = (struct warm_item){.compiler = compiler, .cost_ms = cost_of(problem)};
     snprintf(item->label, sizeof(item->label), "%s", label);
     status = ftj_kernel_describe(problem, device, compiler, &item->source, &item->key, NULL);
     if (status == FTJ_E_UNSUPPORTED) {
@@ -270,13 +284,34 @@ static int compare_items(const void *a, const void *b)
     return keys ? keys : strcmp(one->label, two->label);
 }
 
-void warm_list_settle(struct warm_list *list, uint32_t shard, uint32_t num_shards)
+static int compare_costs(const void *a, const void *b)
+{
+    const struct warm_item *const *one = a;
+    const struct warm_item *const *two = b;
+    if ((*one)->cost_ms != (*two)->cost_ms)
+        return (*one)->cost_ms < (*two)->cost_ms ? 1 : -1;
+    return *one < *two ? -1 : *one > *two;
+}
+
+/* So that no core is left with a long compile when the others have finished. */
+static ftj_status order_by_cost(struct warm_list *list)
+{
+    list->longest_first = calloc(list->count, sizeof(struct warm_item *));
+    if (!list->longest_first)
+        return ftj_fail(NULL, FTJ_E_NO_MEMORY, "no memory for a list of %zu kernels", list->count);
+    for (size_t i = 0; i < list->count; i++)
+        list->longest_first[i] = &list->items[i];
+    qsort(list->longest_first, list->count, sizeof(struct warm_item *), compare_costs);
+    return FTJ_OK;
+}
+
+ftj_status warm_list_settle(struct warm_list *list, uint32_t shard, uint32_t num_shards)
 {
     size_t kept = 0;
     size_t num_different = 0;
     struct warm_item last = {0};
     if (list->count == 0)
-        return;
+        return FTJ_OK;
     qsort(list->items, list->count, sizeof(*list->items), compare_items);
     for (size_t i = 0; i < list->count; i++) {
         struct warm_item item = list->items[i];
@@ -291,4 +326,5 @@ void warm_list_settle(struct warm_list *list, uint32_t shard, uint32_t num_shard
             item_finish(&item);
     }
     list->count = kept;
+    return kept > 0 ? order_by_cost(list) : FTJ_OK;
 }

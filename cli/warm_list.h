@@ -15,6 +15,7 @@ struct warm_item {
     struct ftj_compiler *compiler;
     struct ftj_source source;
     struct ftj_key key;
+    uint32_t cost_ms; /* of a compile, about */
     enum warm_outcome outcome;
     struct ftj_entry entry; /* kept where a bundle is to be made */
 };
@@ -35,7 +36,8 @@ struct warm_list {
     bool has_host;
     struct warm_target targets[WARM_MAX_TARGETS];
     size_t num_targets;
-    struct warm_item *items; /* owned */
+    struct warm_item *items;          /* owned */
+    struct warm_item **longest_first; /* owned; the same in another order, once settled */
     size_t count;
     size_t capacity;
     struct ftj_text skipped; /* "model kind: reason" lines */
@@ -59,7 +61,9 @@ FTJ_NODISCARD ftj_status warm_list_add_model(struct warm_list *list, const char 
  * are targets, for all of those. FTJ_E_INVALID: with a sentence that names the line. */
 FTJ_NODISCARD ftj_status warm_list_add_file(struct warm_list *list, const char *path);
 
-/* Sort, drop repetitions, and keep each `num_shards`-th from `shard` on. */
-void warm_list_settle(struct warm_list *list, uint32_t shard, uint32_t num_shards);
+/* Sort, drop repetitions, and keep each `num_shards`-th from `shard` on. The last call that changes
+ * the list. FTJ_E_NO_MEMORY. */
+FTJ_NODISCARD ftj_status warm_list_settle(struct warm_list *list, uint32_t shard,
+                                          uint32_t num_shards);
 
 #endif

@@ -12,6 +12,7 @@
 struct run {
     struct warm_list *list;
     struct ftj_store *store;
+    struct ftj_locks *locks;
     bool keeps_entries;
     atomic_size_t next;
     atomic_uint_least64_t compile_us;
@@ -42,16 +43,40 @@ static ftj_status compile(struct run *run, struct warm_item *item, struct ftj_en
     return status;
 }
 
-/* A damaged entry has been said, and is built again like one that is missing. */
+struct looking {
+    struct run *run;
+    struct warm_item *item;
+    struct ftj_entry *entry;
+    bool is_damaged;
+};
+
+/* A damaged entry is said once, and built again like one that is missing. */
+static ftj_status look(void *data)
+{
+    struct looking *looking = data;
+    if (looking->is_damaged)
+        return FTJ_E_NOT_FOUND;
+    const ftj_status status =
+        ftj_store_get(looking->run->store, &looking->item->key, looking->entry);
+    looking->is_damaged = status == FTJ_E_DAMAGED;
+    return looking->is_damaged ? FTJ_E_NOT_FOUND : status;
+}
+
+/* A kernel that another process of the node is compiling is waited for. */
 static ftj_status see_to(struct run *run, struct warm_item *item)
 {
     struct ftj_entry entry = {0};
-    ftj_status status = ftj_store_get(run->store, &item->key, &entry);
+    struct looking looking = {run, item, &entry, false};
+    struct ftj_flight flight = {0};
+    ftj_status status = look(&looking);
+    if (status == FTJ_E_NOT_FOUND)
+        status = ftj_flight_begin(run->locks, &item->key, look, &looking, &flight);
     item->outcome = WARM_HIT;
-    if (status == FTJ_E_NOT_FOUND || status == FTJ_E_DAMAGED) {
+    if (status == FTJ_E_NOT_FOUND) {
         item->outcome = WARM_COMPILED;
         status = compile(run, item, &entry);
     }
+    ftj_flight_end(&flight, &item->key, entry.facts.compile_us);
     if (status)
         item->outcome = WARM_FAILED;
     if (run->keeps_entries && !status)
@@ -68,7 +93,7 @@ static void *work(void *data)
         const size_t index = atomic_fetch_add(&run->next, 1);
         if (index >= run->list->count)
             return NULL;
-        struct warm_item *item = &run->list->items[index];
+        struct warm_item *item = run->list->longest_first[index];
         const ftj_status status = see_to(run, item);
         char what[64];
         snprintf(what, sizeof(what), "%s %s", item->source.template_id, item->key.target);
@@ -96,10 +121,10 @@ static void sum_up(const struct run *run, struct warm_result *result)
     }
 }
 
-void warm_run(struct warm_list *list, struct ftj_store *store, uint32_t num_threads,
-              bool keeps_entries, struct warm_result *result)
+void warm_run(struct warm_list *list, struct ftj_store *store, struct ftj_locks *locks,
+              uint32_t num_threads, bool keeps_entries, struct warm_result *result)
 {
-    struct run run = {.list = list, .store = store, .keeps_entries = keeps_entries};
+    struct run run = {.list = list, .store = store, .locks = locks, .keeps_entries = keeps_entries};
     pthread_t threads[MAX_THREADS];
     uint32_t num_started = 0;
     pthread_mutex_init(&run.mutex, NULL); /* cannot fail without attributes */

@@ -18,7 +18,7 @@
 #define KERNEL_NAME  "ftj_kernel"
 #define MAX_SENTENCE 240
 #define MAX_OPTIONS  16
-#define NUM_MANNERS  4
+#define NUM_MANNERS  5
 /* NVRTC dies on less than 96 KB, and with -modify-stack-limit=false it no longer asks for more by
  * itself. Untouched pages of a stack cost nothing. */
 #define STACK_BYTES   (8u << 20)
@@ -89,13 +89,16 @@ ftj_status ftj_nvrtc_load(struct ftj_nvrtc *nvrtc, const char *file, const struc
 
 /* What makes NVRTC a good guest, and is no part of the key because the instructions are the same
  * with and without: register counts in the log; no look at the working directory for includes; no
- * change of the process's stack limit; and no cache of its own, which from 12.9 on would load
- * libcuda, call cuInit and so break every later fork. */
+ * change of the process's stack limit; none of the declarations of textures and of the device
+ * runtime, which cost some milliseconds and which templates do not use (from 12.8 on); and no cache
+ * of its own, which from 12.9 on would load libcuda, call cuInit and so break every later fork. */
 static size_t add_manners(const struct ftj_nvrtc *nvrtc, const char **options, size_t count)
 {
     options[count++] = "-Xptxas=-v";
     options[count++] = "--no-source-include";
     options[count++] = "-modify-stack-limit=false";
+    if (nvrtc->major > 12 || (nvrtc->major == 12 && nvrtc->minor >= 8))
+        options[count++] = "--minimal";
     if (nvrtc->major > 12 || (nvrtc->major == 12 && nvrtc->minor >= 9))
         options[count++] = "--no-cache";
     return count;

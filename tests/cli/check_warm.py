@@ -15,6 +15,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 
 FTJIT = FAKE_NVRTC = ''
 SECONDS = 300
@@ -31,6 +32,7 @@ def run(arguments, expect=0, user=None, **environment):
     env = {key: value for key, value in os.environ.items()
            if not key.startswith(('FTJIT_', 'FAKE_', 'XDG_'))}
     env['FTJIT_NVRTC'] = FAKE_NVRTC
+    env['FTJIT_LOCK_DIR'] = '/dev/null'  # no waiting for what other tests compile
     env.update({key: value for key, value in environment.items() if value is not None})
     for key in [key for key, value in environment.items() if value is None]:
         env.pop(key, None)
@@ -94,6 +96,31 @@ def compiles_in_processes_of_their_own(work):
     done = run(['warm', *model()], FTJIT_CACHE_DIR=work)
     assert ' 0 failed' in done.stdout and not done.stderr, done.stderr
     assert entries(work)
+
+
+def two_at_once_compile_each_kernel_once(work):
+    """And no more at a time than this machine has room for, whatever -j says."""
+    record = os.path.join(work, 'record')
+    env = {**os.environ, 'FTJIT_NVRTC': FAKE_NVRTC, 'FTJIT_CACHE_DIR': os.path.join(work, 'cache'),
+           'FTJIT_LOCK_DIR': os.path.join(work, 'locks'), 'FAKE_NVRTC_RECORD': record,
+           'FAKE_NVRTC_DELAY_MS': '20'}
+    command = [FTJIT, 'warm', '--json', '--in-process', '-j', '16', *model()]
+    # pylint: disable=consider-using-with
+    both = [subprocess.Popen(command, env=env, text=True, stdout=subprocess.PIPE,
+                             stderr=subprocess.PIPE) for _ in range(2)]
+    start = time.monotonic()
+    ends = [process.communicate(timeout=SECONDS) for process in both]
+    seconds = time.monotonic() - start
+    done = [json.loads(stdout) for stdout, _ in ends]
+    assert not any(stderr for _, stderr in ends), ends
+    count = done[0]['kernels']
+    assert done[0]['compiled'] + done[1]['compiled'] == count, done
+    assert done[0]['hit'] + done[1]['hit'] == count, done
+    compiled = read(record).split()
+    assert len(compiled) == len(set(compiled)) == count, compiled
+    room = len([name for name in os.listdir(env['FTJIT_LOCK_DIR']) if name.startswith('slot-')])
+    assert 1 <= room <= os.cpu_count(), room
+    assert seconds >= 0.020 * count / room, f'{count} kernels in {seconds} s with room for {room}'
 
 
 def shards_are_a_partition(work):
@@ -314,7 +341,8 @@ def more_rights_than_its_user_has_no_environment(work):
 
 
 CASES = (
-    cold_then_warm_then_half, compiles_in_processes_of_their_own, shards_are_a_partition,
+    cold_then_warm_then_half, compiles_in_processes_of_their_own,
+    two_at_once_compile_each_kernel_once, shards_are_a_partition,
     a_bundle_is_the_same_bytes_whoever_makes_it,
     failures_are_counted_and_no_bundle_is_made_of_them, what_is_asked_wrongly_is_refused,
     what_production_missed_is_warmed_from_its_record, a_bundle_serves_where_there_is_no_compiler,

@@ -13,7 +13,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "cache/compile_limit.h"
 #include "cache/lock_file.h"
 #include "log_catcher.h"
 #include "temp_dir.h"
@@ -336,89 +335,5 @@ Test(lock, of_a_kernel_that_could_not_be_published_is_not_waited_for_again)
     cr_expect(other.flight.slot.is_held);
     ftj_flight_end(&other.flight, &other.key, 1000);
     close(file);
-    ftj_locks_destroy(locks);
-}
-
-/* ---- slots ---- */
-
-struct crowd {
-    atomic_uint num_now;
-    atomic_uint num_most;
-};
-
-static void enter(struct crowd *crowd)
-{
-    const uint32_t now = atomic_fetch_add(&crowd->num_now, 1) + 1;
-    uint32_t most = atomic_load(&crowd->num_most);
-    while (most < now && !atomic_compare_exchange_weak(&crowd->num_most, &most, now))
-        continue;
-}
-
-static void leave(struct crowd *crowd)
-{
-    atomic_fetch_sub(&crowd->num_now, 1);
-}
-
-struct member {
-    struct crowd *crowds[2]; /* all, and those of its kind */
-    struct other other;
-};
-
-static void *compile_in_crowd(void *data)
-{
-    struct member *member = data;
-    begin_other(&member->other);
-    for (int i = 0; i < 2; i++)
-        enter(member->crowds[i]);
-    usleep(30000);
-    for (int i = 0; i < 2; i++)
-        leave(member->crowds[i]);
-    ftj_flight_end(&member->other.flight, &member->other.key, 30000);
-    return NULL;
-}
-
-/* Every second one has no other work. */
-Test(lock, slots_limit_the_compiles_of_different_kernels)
-{
-    enum { MOST = 40 };
-    const struct ftj_compile_limit limit = ftj_compile_limit();
-    const uint32_t count = 2 * limit.alone + 4;
-    struct crowd all = {0}, kinds[2] = {{0}};
-    struct member members[MOST];
-    pthread_t threads[MOST];
-    if (count > MOST)
-        cr_skip("this machine may compile more at once than the test has threads");
-    for (uint32_t i = 0; i < count; i++) {
-        members[i] =
-            (struct member){{&all, &kinds[i % 2]}, {.locks = open_locks(), .key = key_of(i)}};
-        if (i % 2)
-            ftj_locks_take_all(members[i].other.locks);
-        atomic_store(&members[i].other.cache.status, FTJ_E_NOT_FOUND);
-        cr_assert_eq(pthread_create(&threads[i], NULL, compile_in_crowd, &members[i]), 0);
-    }
-    for (uint32_t i = 0; i < count; i++) {
-        pthread_join(threads[i], NULL);
-        cr_expect_eq(members[i].other.status, FTJ_E_NOT_FOUND);
-        ftj_locks_destroy(members[i].other.locks);
-    }
-    cr_expect_leq(atomic_load(&kinds[0].num_most), limit.beside);
-    cr_expect_leq(atomic_load(&all.num_most), limit.alone);
-}
-
-Test(lock, slots_are_all_taken_by_who_has_no_other_work)
-{
-    const uint32_t count = ftj_compile_limit().alone;
-    struct ftj_flight flights[FTJ_MAX_COMPILES] = {0};
-    struct cache cache = {FTJ_E_NOT_FOUND, 0};
-    struct ftj_locks *locks = open_locks();
-    ftj_locks_take_all(locks);
-    for (uint32_t i = 0; i < count; i++) {
-        cr_expect_eq(ftj_flight_begin(locks, NULL, look, &cache, &flights[i]), FTJ_E_NOT_FOUND);
-        cr_expect(flights[i].slot.is_held, "slot %u of %u", i, count);
-        cr_expect_not(flights[i].has_waited);
-    }
-    const struct ftj_key key = key_of(1);
-    for (uint32_t i = 0; i < count; i++)
-        ftj_flight_end(&flights[i], &key, 1);
     ftj_locks_destroy(locks);
 }

@@ -214,7 +214,8 @@ Test(nvrtc, compiles_quietly_on_a_thread_with_room)
     size_t (*stack_bytes)(void) = NULL;
     look_up(FAKE_NVRTC_PATH, &text, "fake_nvrtc_options");
     cr_expect_str_eq(text(), "--gpu-architecture=sm_90a -std=c++17 -default-device -Xptxas=-v "
-                             "--no-source-include -modify-stack-limit=false --no-cache");
+                             "--no-source-include -modify-stack-limit=false --minimal "
+                             "--no-cache");
     look_up(FAKE_NVRTC_PATH, &text, "fake_nvrtc_headers");
     for (size_t i = 0; i < ftj_num_templates; i++)
         cr_expect(strstr(text(), ftj_templates[i].name), "%s", ftj_templates[i].name);
@@ -224,18 +225,22 @@ Test(nvrtc, compiles_quietly_on_a_thread_with_room)
     ftj_binary_finish(&binary);
 }
 
-Test(nvrtc, older_than_12_9_has_no_cache_to_switch_off)
+Test(nvrtc, is_given_no_option_that_it_is_too_old_for)
 {
     static const struct {
         const char *version;
+        bool is_minimal;
         bool has_cache;
-    } rows[] = {{"12.1", false}, {"12.8", false}, {"12.9", true}, {"13.5", true}, {"14.0", true}};
+    } rows[] = {{"11.9", false, false}, {"12.7", false, false}, {"12.8", true, false},
+                {"12.9", true, true},   {"13.5", true, true},   {"14.0", true, true}};
     for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
         struct ftj_binary binary = {0};
         const char *(*options)(void) = NULL;
         setenv("FAKE_NVRTC_VERSION", rows[i].version, 1);
         cr_assert_eq(compile_once(FAKE_NVRTC_PATH, "sm_80", &binary), FTJ_OK);
         look_up(FAKE_NVRTC_PATH, &options, "fake_nvrtc_options");
+        cr_expect_eq(strstr(options(), "--minimal") != NULL, rows[i].is_minimal, "%s",
+                     rows[i].version);
         cr_expect_eq(strstr(options(), "--no-cache") != NULL, rows[i].has_cache, "%s",
                      rows[i].version);
         ftj_binary_finish(&binary);

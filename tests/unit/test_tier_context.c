@@ -124,7 +124,7 @@ Test(tier_context, a_record_gives_the_keys_that_were_missed)
     init(&f);
     setenv("FTJIT_NVRTC", FAKE_NVRTC_PATH, 1);
     cr_assert_eq(warm_list_add_file(&list, f.record), FTJ_OK, "%s", ftj_last_error());
-    warm_list_settle(&list, 0, 1);
+    cr_assert_eq(warm_list_settle(&list, 0, 1), FTJ_OK);
     cr_expect_eq(list.count, 4);
     for (size_t i = 0; i < list.count; i++) {
         char path[512];
