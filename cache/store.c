@@ -127,15 +127,17 @@ static ftj_status get_from_root(struct ftj_store *store, const struct ftj_key *k
 
 /* Ask every tier in turn. A damaged entry is passed over, for the next to serve. */
 static ftj_status get_matching(struct ftj_store *store, const struct ftj_key *key,
-                               enum ftj_match match, struct ftj_entry *entry)
+                               enum ftj_match match, struct ftj_entry *entry, ftj_kernel_tier *from)
 {
     char name[sizeof(((struct ftj_place *)0)->name)];
     int folder = -1;
     ftj_status worst = get_from_root(store, key, match, entry, &folder, name);
     if (folder >= 0)
         close(folder);
-    if (worst == FTJ_OK)
+    if (worst == FTJ_OK) {
         atomic_fetch_add(&store->counts.root_hits, 1);
+        *from = FTJ_TIER_ROOT;
+    }
     if (worst != FTJ_E_NOT_FOUND && worst != FTJ_E_DAMAGED)
         return worst;
 
@@ -146,9 +148,11 @@ static ftj_status get_matching(struct ftj_store *store, const struct ftj_key *ke
             worst = status;
         if (status == FTJ_E_NOT_FOUND || status == FTJ_E_DAMAGED)
             continue;
-        if (status == FTJ_OK)
+        if (status == FTJ_OK) {
             atomic_fetch_add(tier->bundle ? &store->counts.bundle_hits : &store->counts.shared_hits,
                              1);
+            *from = tier->bundle ? FTJ_TIER_BUNDLE : FTJ_TIER_SHARED;
+        }
         if (status == FTJ_OK && worst == FTJ_E_DAMAGED)
             atomic_fetch_add(&store->counts.passed_over, 1);
         return status;
@@ -156,16 +160,23 @@ static ftj_status get_matching(struct ftj_store *store, const struct ftj_key *ke
     return worst;
 }
 
-ftj_status ftj_store_get(struct ftj_store *store, const struct ftj_key *key,
-                         struct ftj_entry *entry)
+ftj_status ftj_store_get_from(struct ftj_store *store, const struct ftj_key *key,
+                              struct ftj_entry *entry, ftj_kernel_tier *tier)
 {
-    const ftj_status status = get_matching(store, key, FTJ_MATCH_WHOLE, entry);
+    const ftj_status status = get_matching(store, key, FTJ_MATCH_WHOLE, entry, tier);
     if (!store->any_compiler || (status != FTJ_E_NOT_FOUND && status != FTJ_E_DAMAGED))
         return status;
-    const ftj_status second = get_matching(store, key, FTJ_MATCH_STEM, entry);
+    const ftj_status second = get_matching(store, key, FTJ_MATCH_STEM, entry, tier);
     if (second == FTJ_OK && status == FTJ_E_DAMAGED)
         atomic_fetch_add(&store->counts.passed_over, 1);
     return second == FTJ_E_NOT_FOUND ? status : second;
+}
+
+ftj_status ftj_store_get(struct ftj_store *store, const struct ftj_key *key,
+                         struct ftj_entry *entry)
+{
+    ftj_kernel_tier tier;
+    return ftj_store_get_from(store, key, entry, &tier);
 }
 
 /* ---- publishing ---- */

@@ -10,6 +10,7 @@
 #define FTJ_CACHE_STORE_H
 
 #include "cache/entry.h"
+#include "ftjit/kernel_event.h"
 
 struct ftj_store; /* opaque: an open directory, or none */
 
@@ -44,6 +45,10 @@ const char *ftj_store_dir(const struct ftj_store *store);
  * is possible. FTJ_E_NO_MEMORY. */
 FTJ_NODISCARD ftj_status ftj_store_get(struct ftj_store *store, const struct ftj_key *key,
                                        struct ftj_entry *entry);
+
+/* The same, and which tier served. */
+FTJ_NODISCARD ftj_status ftj_store_get_from(struct ftj_store *store, const struct ftj_key *key,
+                                            struct ftj_entry *entry, ftj_kernel_tier *tier);
 
 /* Publish by rename. FTJ_OK also when the store is disabled: there was nothing to lose. FTJ_E_IO:
  * not saved; it leaves no temporary behind and has been said once per store. */

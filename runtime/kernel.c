@@ -24,6 +24,9 @@ struct lookup {
     struct ftj_source source;
     struct ftj_key key;
     bool built;
+    ftj_kernel_tier tier; /* what served it */
+    ftj_miss_cause cause;
+    bool has_waited;
     uint32_t compile_us; /* of a compile that was needed */
 };
 
@@ -133,9 +136,9 @@ static ftj_status compile(struct lookup *lookup, struct ftj_entry *entry)
     atomic_fetch_add(&ctx->stats.compiles, 1);
     atomic_fetch_add(&ctx->stats.compile_us, binary.compile_us);
     lookup->compile_us = binary.compile_us;
-    ftj_say(&ctx->log, FTJ_LOG_INFO, "compiled %s for %s in %u ms: not in the cache (%s)",
+    ftj_say(&ctx->log, FTJ_LOG_INFO, "compiled %s for %s in %u ms: %s (%s)",
             lookup->source.template_id, lookup->source.target, binary.compile_us / 1000,
-            lookup->key.hex);
+            ftj_telemetry_cause(lookup->cause), lookup->key.hex);
     *entry = (struct ftj_entry){.code = binary.code,
                                 .log = binary.log,
                                 .facts = {.registers = binary.registers,
@@ -155,6 +158,7 @@ static ftj_status compile_and_load(struct lookup *lookup, struct ftj_module *mod
     if (status)
         return status;
     status = ctx->backend.ops->module_load(&ctx->backend, &entry.code, &lookup->config, module);
+    lookup->tier = FTJ_TIER_COMPILER;
     if (status == FTJ_OK && ftj_store_put(ctx->store, &lookup->key, &entry))
         atomic_fetch_add(&ctx->stats.dropped_writes, 1);
     ftj_entry_finish(&entry);
@@ -167,7 +171,7 @@ static ftj_status load_from_disk(struct lookup *lookup, struct ftj_module *modul
 {
     struct ftj_context *ctx = lookup->ctx;
     struct ftj_entry entry = {0};
-    ftj_status status = ftj_store_get(ctx->store, &lookup->key, &entry);
+    ftj_status status = ftj_store_get_from(ctx->store, &lookup->key, &entry, &lookup->tier);
     if (status == FTJ_OK) {
         status = ctx->backend.ops->module_load(&ctx->backend, &entry.code, &lookup->config, module);
         if (status == FTJ_E_DAMAGED)
@@ -176,15 +180,18 @@ static ftj_status load_from_disk(struct lookup *lookup, struct ftj_module *modul
     ftj_entry_finish(&entry);
     if (status == FTJ_OK)
         atomic_fetch_add(&ctx->stats.disk_hits, 1);
-    if (status == FTJ_E_DAMAGED)
+    if (status == FTJ_E_NOT_FOUND && lookup->cause == FTJ_MISS_NONE)
+        lookup->cause = FTJ_MISS_ABSENT;
+    if (status == FTJ_E_DAMAGED) {
         atomic_fetch_add(&ctx->stats.damaged_entries, 1);
+        lookup->cause = FTJ_MISS_DAMAGED;
+    }
     return status;
 }
 
 struct loading {
     struct lookup *lookup;
     struct ftj_module *module;
-    bool is_damaged;
 };
 
 /* Asked while another process may be compiling this kernel. What was damaged is said once, and not
@@ -192,16 +199,15 @@ struct loading {
 static ftj_status look_again(void *data)
 {
     struct loading *loading = data;
-    if (loading->is_damaged)
+    if (loading->lookup->cause == FTJ_MISS_DAMAGED)
         return FTJ_E_NOT_FOUND;
     const ftj_status status = load_from_disk(loading->lookup, loading->module);
-    loading->is_damaged = status == FTJ_E_DAMAGED;
-    return loading->is_damaged ? FTJ_E_NOT_FOUND : status;
+    return status == FTJ_E_DAMAGED ? FTJ_E_NOT_FOUND : status;
 }
 
 /* On a miss, one process of the node compiles and the others wait for what it publishes. Without a
  * cache there is nothing to wait for, only a turn to take. */
-static ftj_status compile_or_wait(struct lookup *lookup, bool is_damaged, struct ftj_module *module)
+static ftj_status compile_or_wait(struct lookup *lookup, struct ftj_module *module)
 {
     struct ftj_context *ctx = lookup->ctx;
     ftj_telemetry_miss(&ctx->telemetry, &ctx->log, lookup->problem, &ctx->backend.device);
@@ -209,9 +215,10 @@ static ftj_status compile_or_wait(struct lookup *lookup, bool is_damaged, struct
     if (status)
         return status;
     struct ftj_flight flight = {0};
-    struct loading loading = {lookup, module, is_damaged};
+    struct loading loading = {lookup, module};
     const struct ftj_key *key = *ftj_store_dir(ctx->store) ? &lookup->key : NULL;
     status = ftj_flight_begin(ctx->locks, key, look_again, &loading, &flight);
+    lookup->has_waited = flight.has_waited;
     if (flight.has_waited)
         atomic_fetch_add(&ctx->stats.waits, 1);
     if (status == FTJ_E_NOT_FOUND)
@@ -239,7 +246,7 @@ static ftj_status build(void *data, void **value)
 
     ftj_status status = load_from_disk(lookup, &kernel->module);
     if (status == FTJ_E_NOT_FOUND || status == FTJ_E_DAMAGED)
-        status = compile_or_wait(lookup, status == FTJ_E_DAMAGED, &kernel->module);
+        status = compile_or_wait(lookup, &kernel->module);
     if (status) {
         free(kernel);
         return status;
@@ -254,6 +261,21 @@ void ftj_kernel_destroy(void *kernel, void *context)
     struct ftj_kernel *owned = kernel;
     ctx->backend.ops->module_unload(&ctx->backend, &owned->module);
     free(owned);
+}
+
+static void tell(const struct lookup *lookup, ftj_status status)
+{
+    const ftj_kernel_event event = {
+        .kernel = lookup->source.template_id,
+        .target = lookup->source.target,
+        .key = lookup->key.hex,
+        .status = status,
+        .tier = status ? FTJ_TIER_NONE : lookup->tier,
+        .cause = lookup->cause,
+        .has_waited = lookup->has_waited,
+        .compile_us = lookup->compile_us,
+    };
+    ftj_telemetry_event(&lookup->ctx->telemetry, &event);
 }
 
 ftj_status ftj_kernel_get(struct ftj_context *ctx, const struct ftj_problem *problem,
@@ -279,13 +301,14 @@ ftj_status ftj_kernel_get(struct ftj_context *ctx, const struct ftj_problem *pro
     if (status)
         goto cleanup;
     status = ftj_memo_get(ctx->memo, &lookup.key, build, &lookup, &kernel);
-    if (status)
-        goto cleanup;
-
-    if (!lookup.built)
-        atomic_fetch_add(&ctx->stats.memory_hits, 1);
-    ftj_kernel_map_put(&ctx->map, problem, kernel);
-    *out = kernel;
+    if (!status) {
+        if (!lookup.built)
+            atomic_fetch_add(&ctx->stats.memory_hits, 1);
+        ftj_kernel_map_put(&ctx->map, problem, kernel);
+        *out = kernel;
+    }
+    if (lookup.built)
+        tell(&lookup, status);
 
 cleanup:
     ftj_key_finish(&lookup.key);

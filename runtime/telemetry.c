@@ -23,7 +23,8 @@ static ftj_status choose(const char *setting, const char *variable, char **path)
 
 ftj_status ftj_telemetry_init(struct ftj_telemetry *telemetry, const ftj_settings *settings)
 {
-    struct ftj_telemetry chosen = {0};
+    struct ftj_telemetry chosen = {.on_kernel = settings->on_kernel,
+                                   .on_kernel_data = settings->on_kernel_data};
     ftj_status status = choose(settings->record_path, "FTJIT_RECORD", &chosen.record_path);
     if (!status)
         status = choose(settings->stats_path, "FTJIT_STATS", &chosen.stats_path);
@@ -68,6 +69,23 @@ void ftj_telemetry_miss(const struct ftj_telemetry *telemetry, const struct ftj_
     ftj_problem_write(&line, problem, device);
     append(telemetry->record_path, "the record of misses", log, &line);
     ftj_text_finish(&line);
+}
+
+void ftj_telemetry_event(const struct ftj_telemetry *telemetry, const ftj_kernel_event *event)
+{
+    if (telemetry->on_kernel)
+        telemetry->on_kernel(telemetry->on_kernel_data, event);
+}
+
+const char *ftj_telemetry_cause(ftj_miss_cause cause)
+{
+    return cause == FTJ_MISS_DAMAGED ? "its entry in the cache was damaged" : "not in the cache";
+}
+
+const char *ftj_kernel_tier_name(ftj_kernel_tier tier)
+{
+    static const char *const names[] = {"none", "root", "shared", "bundle", "compiler"};
+    return (unsigned)tier < sizeof(names) / sizeof(*names) ? names[tier] : "unknown";
 }
 
 void ftj_telemetry_stats(const struct ftj_telemetry *telemetry, const struct ftj_log *log,

@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "ftjit/kernel_event.h"
 #include "ftjit/status.h"
 
 #ifdef __cplusplus
@@ -73,6 +74,8 @@ typedef struct ftj_settings {
                                    ///< `ftjit warm --from`; NULL: FTJIT_RECORD, else none
     const char *stats_path;        ///< file that gets a line of JSON with the counters when the
                                    ///< context is destroyed; NULL: FTJIT_STATS, else none
+    ftj_kernel_event_fn on_kernel; ///< told of each kernel that was not in memory; NULL: nobody
+    void *on_kernel_data;          ///< kept until destroy
 } ftj_settings;
 
 /** What the probe found. Filled by ftj_context_info(). */

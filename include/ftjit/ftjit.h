@@ -5,6 +5,7 @@
 
 #include "ftjit/attention.h"
 #include "ftjit/context.h"
+#include "ftjit/kernel_event.h"
 #include "ftjit/kv_layout.h"
 #include "ftjit/memory.h"
 #include "ftjit/status.h"

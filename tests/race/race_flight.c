@@ -15,6 +15,7 @@
  * cache.)
  */
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -84,6 +85,19 @@ struct result {
     double cpu_s;
 };
 
+/* The events of a process, from all its threads. */
+struct events {
+    atomic_uint by_tier[FTJ_TIER_COMPILER + 1];
+    atomic_uint waits;
+};
+
+static void count_event(void *data, const ftj_kernel_event *event)
+{
+    struct events *events = data;
+    atomic_fetch_add(&events->by_tier[event->tier], 1);
+    atomic_fetch_add(&events->waits, event->has_waited);
+}
+
 /* race_flight child CUDA NVRTC READY_FD GO_FD RESULT_FD */
 static int run_child(char **argv)
 {
@@ -93,7 +107,11 @@ static int run_child(char **argv)
     char byte = 0;
     ftj_context *ctx = NULL;
     struct result result;
-    const ftj_settings settings = {.driver_path = argv[2], .compiler_path = argv[3]};
+    struct events events = {0};
+    const ftj_settings settings = {.driver_path = argv[2],
+                                   .compiler_path = argv[3],
+                                   .on_kernel = count_event,
+                                   .on_kernel_data = &events};
     if (ftj_context_create(&settings, &ctx))
         return fail("no context", ftj_last_error());
     if (write(ready, &byte, 1) != 1)
@@ -107,6 +125,10 @@ static int run_child(char **argv)
     if (result.stats.compiles + result.stats.disk_hits != NUM_KERNELS ||
         result.stats.damaged_entries)
         failed = fail("kernels are missing or were built twice", "");
+    if (atomic_load(&events.by_tier[FTJ_TIER_COMPILER]) != result.stats.compiles ||
+        atomic_load(&events.by_tier[FTJ_TIER_ROOT]) != result.stats.disk_hits ||
+        atomic_load(&events.waits) != result.stats.waits)
+        failed = fail("the events are not what was counted", "");
     if (write(report, &result, sizeof(result)) != (ssize_t)sizeof(result))
         failed = fail("no result", "");
     ftj_context_destroy(ctx);
