@@ -27,16 +27,17 @@ class Skip(Exception):
     """What this machine cannot do."""
 
 
-def run(arguments, expect=0, user=None, **environment):
-    """The command's output; it must exit with `expect`."""
+def run(arguments, expect=0, user=None, under=(), **environment):
+    """The command's output, as run by the command `under`; it must exit with `expect`."""
     env = {key: value for key, value in os.environ.items()
            if not key.startswith(('FTJIT_', 'FAKE_', 'XDG_'))}
     env['FTJIT_NVRTC'] = FAKE_NVRTC
     env['FTJIT_LOCK_DIR'] = '/dev/null'  # no waiting for what other tests compile
+    env.update({'ASAN_OPTIONS': 'detect_leaks=0'} if under else {})  # it would trace, too
     env.update({key: value for key, value in environment.items() if value is not None})
     for key in [key for key, value in environment.items() if value is None]:
         env.pop(key, None)
-    done = subprocess.run([FTJIT, *arguments], capture_output=True, text=True, env=env,
+    done = subprocess.run([*under, FTJIT, *arguments], capture_output=True, text=True, env=env,
                           timeout=SECONDS, check=False, stdin=subprocess.DEVNULL, user=user)
     assert done.returncode == expect, \
         f'{arguments}: exit code {done.returncode}, not {expect}: {done.stdout}{done.stderr}'
@@ -72,10 +73,10 @@ def model(name='gpt-oss-20b', targets='sm_90a'):
     return ['--targets', targets, '--model', name]
 
 
-def decode(expect=0, user=None, **environment):
+def decode(expect=0, user=None, under=(), **environment):
     """A checked decode on the CPU: how many kernels were compiled, and standard error."""
     done = run(['bench', 'decode', '--quick', '--device', 'cpu', '--kv-dtype', 'fp8', '--verbose'],
-               expect, user, **environment)
+               expect, user, under, **environment)
     return done.stderr.count(' compiled '), done.stderr
 
 
@@ -302,6 +303,26 @@ def a_read_only_disk_still_serves(work):
         assert 'Read-only file system' in stderr, stderr
 
 
+def a_quota_and_a_stale_handle_cost_a_notice(work):
+    def failing(call, error, *more):
+        return ['strace', '-o', os.devnull, '-e', f'trace={call}', '-e',
+                f'inject={call}:error={error}', *more]
+    if not shutil.which('strace') or subprocess.run(['strace', '-o', os.devnull, 'true'],
+                                                    capture_output=True, check=False).returncode:
+        raise Skip('strace is not there, or may not trace')
+    cache = os.path.join(work, 'cache')
+    for call, error, text in (('fdatasync', 'EDQUOT', 'Disk quota exceeded'),
+                              ('renameat', 'ESTALE', 'Stale file handle')):
+        compiled, stderr = decode(under=failing(call, error), FTJIT_CACHE_DIR=cache)
+        assert compiled > 0 and stderr.count('memory only') == 1 and text in stderr, stderr
+        assert not entries(cache) and not temporaries(cache)
+    assert decode(FTJIT_CACHE_DIR=cache)[0] == compiled
+    stale = failing('pread64', 'ESTALE', '-P', entries(cache)[0])
+    again, stderr = decode(under=stale, FTJIT_CACHE_DIR=cache)
+    assert again == 1 and 'memory only' not in stderr, stderr
+    assert decode(FTJIT_CACHE_DIR=cache)[0] == 0 and len(entries(cache)) == compiled
+
+
 def other_users_folders_and_no_home(work):
     if os.geteuid() != 0:
         raise Skip('only root can become another user')
@@ -347,7 +368,8 @@ CASES = (
     failures_are_counted_and_no_bundle_is_made_of_them, what_is_asked_wrongly_is_refused,
     what_production_missed_is_warmed_from_its_record, a_bundle_serves_where_there_is_no_compiler,
     verify_finds_what_is_damaged, gc_and_clear_leave_what_is_not_ours, a_full_disk_costs_a_notice,
-    a_read_only_disk_still_serves, other_users_folders_and_no_home,
+    a_read_only_disk_still_serves, a_quota_and_a_stale_handle_cost_a_notice,
+    other_users_folders_and_no_home,
     more_rights_than_its_user_has_no_environment,
 )
 
