@@ -67,6 +67,26 @@ class Cases:
         return document
 
 
+    def run_in_terminal(self, *arguments, shows):
+        """One row: what is drawn where standard error is a terminal."""
+        ours, theirs = os.openpty()
+        with subprocess.Popen([self.program, *arguments], stdin=subprocess.DEVNULL,
+                              env={**self.env, 'FAKE_NVRTC_DELAY_MS': '5'},
+                              stdout=subprocess.DEVNULL, stderr=theirs) as process:
+            os.close(theirs)
+            drawn = b''
+            try:
+                while part := os.read(ours, 4096):
+                    drawn += part
+            except OSError:  # how a terminal ends
+                pass
+        os.close(ours)
+        self.number += 1
+        wrong = process.returncode != 0 or shows not in drawn.decode()
+        self.failed += wrong
+        print(f'{"not ok" if wrong else "ok"} {self.number} - in a terminal: {" ".join(arguments)}')
+
+
 def take_all(cases, data):
     work = cases.work
     for device in (CPU, GPU):
@@ -96,6 +116,7 @@ def take_all(cases, data):
     cases.run('warm', *GLM, '--ops', 'store,merge,decode,extend,generic', '--json', '--bundle',
               bundle)
     cases.run('warm', *GLM, '--ops', 'stroe', code=2, says='generic')
+    cases.run_in_terminal('warm', '--targets', 'sm_80', '--preset', 'all', shows='s left')
     cases.run('warm', *GLM, '--dtype', 'fp16', '--order', 'packed', '--table', 'blocks', '--page',
               '64', '--tp', '2', '--kv-dtype', 'fp8', '-j', '3', '--shard', '1/2')
     cases.run('cache', 'ls', '--json')
