@@ -199,7 +199,7 @@ static ftj_status wait_for_key(struct ftj_locks *locks, struct flight_wait *turn
                                struct ftj_flight *flight)
 {
     char name[16];
-    snprintf(name, sizeof(name), "key-%.2s", turn->key->hex);
+    snprintf(name, sizeof(name), "key-%02x", ftj_lock_of_key(turn->key));
     const int file = open_lock(locks, name);
     if (file < 0)
         return FTJ_E_NOT_FOUND;
@@ -251,6 +251,12 @@ static ftj_status wait_for_slot(struct ftj_locks *locks, struct flight_wait *tur
 }
 
 /* ---- the calls ---- */
+
+uint32_t ftj_lock_of_key(const struct ftj_key *key)
+{
+    const char digits[] = {key->hex[0], key->hex[1], '\0'};
+    return (uint32_t)strtoul(digits, NULL, 16) % FTJ_NUM_KEY_LOCKS;
+}
 
 ftj_status ftj_locks_create(const struct ftj_log *log, struct ftj_locks **out)
 {

@@ -31,6 +31,10 @@ struct ftj_lock {
     bool is_held;
 };
 
+/* Which lock a key has, of FTJ_NUM_KEY_LOCKS. */
+#define FTJ_NUM_KEY_LOCKS 256
+uint32_t ftj_lock_of_key(const struct ftj_key *key);
+
 /* What a compile holds. A zeroed one is nothing. */
 struct ftj_flight {
     struct ftj_lock key;

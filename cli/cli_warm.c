@@ -305,7 +305,9 @@ static int run(const struct request *request, struct warm_list *list)
         if (!request->in_process && !getenv("FTJIT_COMPILE"))
             list->nvrtc.mode = FTJ_COMPILE_PROCESS;
         list->nvrtc.keeps_helpers = true;
-        warm_run(list, store, locks, request->num_threads, request->bundle, &result);
+        const uint32_t room = ftj_compile_limit().alone;
+        warm_run(list, store, locks, request->num_threads < room ? request->num_threads : room,
+                 request->bundle, &result);
         ftj_compiler_finish(&list->nvrtc); /* the CPU time of its processes counts once they end */
     }
     ftj_locks_destroy(locks);
@@ -340,7 +342,7 @@ int cli_warm(int argc, char **argv)
     struct request request = {
         .ops = WARM_DEFAULT_OPS,
         .choice = {.order = FTJ_KV_NHD, .table = FTJ_TABLE_SLOTS},
-        .num_threads = ftj_compile_limit().alone,
+        .num_threads = FTJ_MAX_COMPILES,
         .num_shards = 1,
     };
     int option;

@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "runtime/report.h"
 
@@ -14,9 +15,10 @@ struct run {
     struct ftj_store *store;
     struct ftj_locks *locks;
     bool keeps_entries;
-    atomic_size_t next;
     atomic_uint_least64_t compile_us;
-    pthread_mutex_t mutex; /* over what is shown */
+    pthread_mutex_t mutex; /* over the rest */
+    size_t num_taken;      /* of the list's longest_first, which are put in front */
+    uint32_t num_in_flight[FTJ_NUM_KEY_LOCKS]; /* by the lock of their key */
     struct cli_progress progress;
 };
 
@@ -86,25 +88,53 @@ static ftj_status see_to(struct run *run, struct warm_item *item)
     return status;
 }
 
+/* The longest of those that are left and that no other thread would make wait: kernels that share a
+ * lock are compiled one after the other. NULL: all are taken. */
+static struct warm_item *take_next(struct run *run)
+{
+    struct warm_item **items = run->list->longest_first;
+    const size_t first = run->num_taken;
+    size_t chosen = first;
+    if (first == run->list->count)
+        return NULL;
+    while (chosen < run->list->count &&
+           run->num_in_flight[ftj_lock_of_key(&items[chosen]->key)] > 0)
+        chosen++;
+    if (chosen == run->list->count)
+        chosen = first;
+    struct warm_item *item = items[chosen];
+    memmove(&items[first + 1], &items[first], (chosen - first) * sizeof(*items));
+    items[first] = item;
+    run->num_taken++;
+    run->num_in_flight[ftj_lock_of_key(&item->key)]++;
+    return item;
+}
+
+static void show(struct run *run, const struct warm_item *item, ftj_status status)
+{
+    char what[64];
+    snprintf(what, sizeof(what), "%s %s", item->source.template_id, item->key.target);
+    if (status) {
+        cli_progress_clear(&run->progress);
+        fprintf(stderr, "ftjit warm: %s (%s): %s\n", what, item->label, ftj_last_error());
+    }
+    cli_progress_step(&run->progress, what);
+}
+
 static void *work(void *data)
 {
     struct run *run = data;
-    for (;;) {
-        const size_t index = atomic_fetch_add(&run->next, 1);
-        if (index >= run->list->count)
-            return NULL;
-        struct warm_item *item = run->list->longest_first[index];
-        const ftj_status status = see_to(run, item);
-        char what[64];
-        snprintf(what, sizeof(what), "%s %s", item->source.template_id, item->key.target);
-        pthread_mutex_lock(&run->mutex);
-        if (status) {
-            cli_progress_clear(&run->progress);
-            fprintf(stderr, "ftjit warm: %s (%s): %s\n", what, item->label, ftj_last_error());
-        }
-        cli_progress_step(&run->progress, what);
+    struct warm_item *item;
+    pthread_mutex_lock(&run->mutex);
+    while ((item = take_next(run)) != NULL) {
         pthread_mutex_unlock(&run->mutex);
+        const ftj_status status = see_to(run, item);
+        pthread_mutex_lock(&run->mutex);
+        run->num_in_flight[ftj_lock_of_key(&item->key)]--;
+        show(run, item, status);
     }
+    pthread_mutex_unlock(&run->mutex);
+    return NULL;
 }
 
 static void sum_up(const struct run *run, struct warm_result *result)
