@@ -3,6 +3,7 @@
 #include <criterion/criterion.h>
 #include <dlfcn.h>
 #include <glob.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -180,6 +181,51 @@ Test(helper, that_is_kept_compiles_again_and_ends_with_its_compiler)
     ftj_compiler_finish(&compiler);
     cr_expect_eq(num_folders(), 0);
     cr_expect_eq(waitpid(-1, NULL, WNOHANG), -1, "a child is left");
+}
+
+/* Ask by hand, and wait for the whole answer. */
+static void ask(const struct ftj_helper *helper, const struct ftj_text *message)
+{
+    char block[4096];
+    size_t size = FTJ_HELPER_HEADER_BYTES;
+    cr_assert_eq(write(helper->socket, message->data, message->size), (ssize_t)message->size);
+    for (size_t got = 0; got < size;) {
+        struct pollfd poll_file = {.fd = helper->socket, .events = POLLIN};
+        cr_assert_eq(poll(&poll_file, 1, 20000), 1);
+        const ssize_t part = read(helper->socket, block, got ? sizeof(block) : size);
+        cr_assert_gt(part, 0);
+        if (got == 0)
+            size = ftj_helper_message_bytes(block);
+        got += (size_t)part;
+    }
+}
+
+/* Under a sanitizer its exit code says, too, whether it leaks. */
+Test(helper, ends_by_itself_when_its_host_is_gone)
+{
+    char text[] = "// any";
+    struct ftj_helper *helper = NULL;
+    struct ftj_text message = {0};
+    struct ftj_helper_request request = {
+        .nvrtc = FAKE_NVRTC_PATH,
+        .timeout_s = 60,
+        .source = {.template_id = "attn_decode",
+                   .target = "sm_90a",
+                   .text = {.data = text, .size = strlen(text)}},
+        .options = {"--gpu-architecture=sm_90a"},
+        .num_options = 1,
+    };
+    ftj_helper_write_request(&message, &request);
+    cr_assert_not(message.failed);
+    cr_assert_eq(ftj_helper_start(FTJIT_CC_PATH, &log_to_catcher, &helper), FTJ_OK);
+    ask(helper, &message);
+    ask(helper, &message);
+    const struct ftj_helper_end end = ftj_helper_end(helper, ftj_helper_now_ms() + 20000);
+    cr_expect_not(end.is_late);
+    cr_expect(end.is_known);
+    cr_expect(WIFEXITED(end.fate) && WEXITSTATUS(end.fate) == 0, "it ended with %x", end.fate);
+    cr_expect_eq(num_folders(), 0);
+    ftj_text_finish(&message);
 }
 
 Test(helper, that_is_kept_dies_alone)
