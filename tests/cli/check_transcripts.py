@@ -49,6 +49,7 @@ def run(command, program, fakes, cache):
     words = shlex.split(command)
     environment = {key: value for key, value in os.environ.items() if not key.startswith('FTJIT_')}
     environment['FTJIT_CACHE_DIR'] = cache
+    environment['FTJIT_LOCK_DIR'] = '/dev/null'  # no waiting for what other tests compile
     while '=' in words[0]:
         name, value = words.pop(0).split('=', 1)
         environment[name] = value.format(here=HERE, **fakes)
