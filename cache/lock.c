@@ -165,6 +165,12 @@ static bool nap(struct wait *wait, const struct ftj_lock_record *record)
     return true;
 }
 
+/* Whether the last compile that ended under a lock was of this key. */
+static bool is_of_key(const struct ftj_lock_record *record, const struct ftj_key *key)
+{
+    return memcmp(record->hex, key->hex, sizeof(record->hex)) == 0;
+}
+
 /* The lock is busy, and `record` was read before that was seen: one turn of waiting. Nothing but
  * the lock's own file is looked at until a compile has ended, for there may be many who wait.
  * FTJ_E_NOT_FOUND: go on, or, without `is_patient`, do not. */
@@ -177,7 +183,7 @@ static ftj_status wait_a_turn(struct flight_wait *turn, int file, struct ftj_loc
     if (record->num_ends == turn->wait.num_ends)
         return FTJ_E_NOT_FOUND;
     /* If it was this very kernel, and it could not be published, nobody is served by waiting. */
-    if (memcmp(record->hex, turn->key->hex, sizeof(record->hex)) == 0)
+    if (is_of_key(record, turn->key))
         turn->is_patient = false;
     return turn->look(turn->data);
 }
@@ -208,6 +214,9 @@ static ftj_status wait_for_key(struct ftj_locks *locks, struct flight_wait *turn
     ftj_status status = FTJ_E_NOT_FOUND;
     struct ftj_lock_record record = ftj_lock_file_read(file);
     let_others_go_first(locks, file, &record);
+    /* It may have ended since we looked: then nothing more does, and a sleep would be in vain. */
+    if (is_of_key(&record, turn->key))
+        status = turn->look(turn->data);
     turn->is_patient = true;
     while (status == FTJ_E_NOT_FOUND && turn->is_patient &&
            (attempt = ftj_lock_file_try(file)) == FTJ_LOCK_BUSY) {
@@ -300,6 +309,7 @@ ftj_status ftj_flight_begin(struct ftj_locks *locks, const struct ftj_key *key,
     atomic_store(&locks->was_served, status == FTJ_OK);
     if (status != FTJ_E_NOT_FOUND) {
         ftj_lock_file_release(&begun.slot);
+        ftj_lock_file_cancel(&begun.key);
         ftj_lock_file_release(&begun.key);
     }
     *flight = begun;

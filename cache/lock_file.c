@@ -31,11 +31,22 @@ enum ftj_lock_attempt ftj_lock_file_try(int file)
     return errno == EWOULDBLOCK ? FTJ_LOCK_BUSY : FTJ_LOCK_UNAVAILABLE;
 }
 
+/* Only the system looks at this mapping: for the word that is slept on. */
+static void wake(int file)
+{
+    void *mapped = mmap(NULL, sizeof(struct ftj_lock_record), PROT_READ, MAP_SHARED, file, 0);
+    if (mapped == MAP_FAILED)
+        return;
+    syscall(SYS_futex, mapped, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+    munmap(mapped, sizeof(struct ftj_lock_record));
+}
+
 void ftj_lock_file_release(struct ftj_lock *lock)
 {
     if (lock->is_held) {
         /* Not left to close(): a child that was forked meanwhile shares the lock. */
         flock(lock->file, LOCK_UN);
+        wake(lock->file);
         close(lock->file);
     }
     *lock = (struct ftj_lock){0};
@@ -75,10 +86,15 @@ void ftj_lock_file_end(const struct ftj_lock *lock, const struct ftj_key *key, u
     record.compile_us = compile_us;
     memcpy(record.hex, key->hex, sizeof(record.hex));
     write_record(lock->file, &record);
-    void *mapped = ftj_lock_file_map(lock->file, &record);
-    if (mapped)
-        syscall(SYS_futex, mapped, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
-    ftj_lock_file_unmap(mapped);
+}
+
+void ftj_lock_file_cancel(const struct ftj_lock *lock)
+{
+    if (!lock->is_held)
+        return;
+    struct ftj_lock_record record = ftj_lock_file_read(lock->file);
+    record.num_begins = record.num_ends;
+    write_record(lock->file, &record);
 }
 
 /* Only a file with its record in it is mapped: its page is there, so that reading it cannot fail

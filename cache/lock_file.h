@@ -19,15 +19,19 @@ enum ftj_lock_attempt { FTJ_LOCK_HELD, FTJ_LOCK_BUSY, FTJ_LOCK_UNAVAILABLE };
 /* The file of a lock in a folder, made if it is not there; -1: there is no such lock to be had. */
 int ftj_lock_file_open(int folder, const char *name);
 enum ftj_lock_attempt ftj_lock_file_try(int file);
-/* Give a lock back and close its file; a zeroed one is fine, and becomes so. */
+/* Give a lock back, wake all who sleep on it, and close its file; a zeroed one is fine, and becomes
+ * so. */
 void ftj_lock_file_release(struct ftj_lock *lock);
 
 /* Zeroed where there is none yet. */
 struct ftj_lock_record ftj_lock_file_read(int file);
 /* As the holder, at the beginning: so that those who come now see it and can be woken. */
 void ftj_lock_file_begin(int file);
-/* As the holder, at the end: record it, and wake all who sleep on it. */
+/* As the holder, at the end: record it. */
 void ftj_lock_file_end(const struct ftj_lock *lock, const struct ftj_key *key, uint32_t compile_us);
+
+/* As the holder, where nothing had to be compiled after all: as if it had not begun. */
+void ftj_lock_file_cancel(const struct ftj_lock *lock);
 
 /* The file mapped, whose first word is num_ends; NULL: it cannot be slept on. `record` is what was
  * read from it: where that is zeroed the file may be empty. */

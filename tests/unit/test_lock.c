@@ -303,6 +303,44 @@ static void *begin_and_say_so(void *data)
     return NULL;
 }
 
+/* The lock of key_of(1), taken by the test itself. */
+static int hold_lock(struct ftj_locks *locks)
+{
+    char path[400];
+    cr_assert_str_eq(ftj_locks_dir(locks), lock_dir);
+    snprintf(path, sizeof(path), "%s/key-01", lock_dir);
+    const int file = open(path, O_RDWR | O_CREAT, 0600);
+    cr_assert_geq(file, 0);
+    cr_assert_eq(flock(file, LOCK_EX), 0);
+    return file;
+}
+
+static void write_record(int file, const struct ftj_lock_record *record)
+{
+    cr_assert_eq(pwrite(file, record, sizeof(*record), 0), (ssize_t)sizeof(*record));
+}
+
+/* Its compile ended after the caller's first look; somebody else has the lock by now. */
+Test(lock, of_a_kernel_that_has_just_been_published_is_not_waited_for)
+{
+    struct ftj_locks *locks = open_locks();
+    struct ftj_flight flight = {0};
+    struct cache cache = {FTJ_OK, 0};
+    const struct ftj_key key = key_of(1);
+    struct ftj_lock_record record = {.num_ends = 7, .num_begins = 8, .compile_us = 1000};
+    struct timespec start;
+    const int file = hold_lock(locks);
+    memcpy(record.hex, key.hex, sizeof(record.hex));
+    write_record(file, &record);
+    clock_gettime(CLOCK_MONOTONIC, &start);
+    cr_expect_eq(ftj_flight_begin(locks, &key, look, &cache, &flight), FTJ_OK);
+    cr_expect_lt(seconds_since(&start), 0.5);
+    cr_expect_not(flight.has_waited);
+    cr_expect_eq(atomic_load(&cache.num_looks), 1);
+    close(file);
+    ftj_locks_destroy(locks);
+}
+
 /* The test itself is the holder, who ends compiles of this kernel and leaves nothing in the cache.
  */
 Test(lock, of_a_kernel_that_could_not_be_published_is_not_waited_for_again)
@@ -310,13 +348,8 @@ Test(lock, of_a_kernel_that_could_not_be_published_is_not_waited_for_again)
     struct ftj_locks *locks = open_locks();
     struct other other = {.locks = locks, .key = key_of(1)};
     struct ftj_lock_record record = {.compile_us = 1000};
-    char path[400];
     pthread_t thread;
-    cr_assert_str_eq(ftj_locks_dir(locks), lock_dir);
-    snprintf(path, sizeof(path), "%s/key-01", lock_dir);
-    const int file = open(path, O_RDWR | O_CREAT, 0600);
-    cr_assert_geq(file, 0);
-    cr_assert_eq(flock(file, LOCK_EX), 0);
+    const int file = hold_lock(locks);
     memcpy(record.hex, other.key.hex, sizeof(record.hex));
     atomic_store(&other.cache.status, FTJ_E_NOT_FOUND);
     cr_assert_eq(pthread_create(&thread, NULL, begin_and_say_so, &other), 0);
@@ -325,7 +358,7 @@ Test(lock, of_a_kernel_that_could_not_be_published_is_not_waited_for_again)
     clock_gettime(CLOCK_MONOTONIC, &start);
     while (!atomic_load(&other.has_begun) && seconds_since(&start) < 4.0) {
         record.num_ends++;
-        cr_assert_eq(pwrite(file, &record, sizeof(record), 0), (ssize_t)sizeof(record));
+        write_record(file, &record);
         usleep(100000);
     }
     cr_expect(atomic_load(&other.has_begun), "it still waits");
