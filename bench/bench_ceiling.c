@@ -163,8 +163,8 @@ static ftj_status stream_gbs(struct bench_session *session, uint64_t bytes, enum
     const uint32_t enough = on_gpu ? (uint32_t)((4ull << 30) / bytes) : 1;
     const uint32_t num_calls = enough < 1 ? 1 : enough > 512 ? 512 : enough;
     struct bench_stats us = {0};
-    const ftj_status status = bench_time(&session->timer, on_gpu ? stream_on_gpu : stream_on_cpu,
-                                         &job, num_calls, &us, NULL);
+    const ftj_status status =
+        bench_time(&session->timer, on_gpu ? stream_on_gpu : stream_on_cpu, &job, num_calls, &us);
     if (status)
         return status;
     *gbs = 1e-3 * (double)bytes * (kind == STREAM_READ ? 1 : 2) / us.median;

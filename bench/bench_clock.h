@@ -1,13 +1,38 @@
 /* SPDX-License-Identifier: MIT */
-/* The SM clock, from the management library where there is one: under decode the card is limited by
- * power, and two figures taken at different clocks do not compare. */
+/* The mean SM clock over a stretch of a stream: under load a card is limited by power, and two
+ * figures taken at different clocks do not compare. */
 #ifndef FTJ_BENCH_CLOCK_H
 #define FTJ_BENCH_CLOCK_H
 
-#include "bench/bench_timer.h"
+#include "bench/bench_driver.h"
+#include "ftjit/memory.h"
 
-void bench_clock_open(struct bench_timer *timer); /* leaves the members zero where it cannot */
-void bench_clock_close(struct bench_timer *timer);
-unsigned bench_clock_mhz(const struct bench_timer *timer); /* 0: unknown */
+/* Notes of every SM's cycle counter beside the time. A zeroed one knows no clock. */
+struct bench_clock {
+    ftj_context *ctx;                  /* borrowed */
+    const struct bench_driver *driver; /* borrowed */
+    struct CUmod_st *module;
+    struct CUfunc_st *mark;
+    void *marks; /* [2][BENCH_CLOCK_SMS] of cycles and nanoseconds; owned, on the device */
+    unsigned num_sms;
+};
+
+#define BENCH_CLOCK_SMS 1024 /* SMs with a higher number are not looked at */
+
+/* Leaves it zeroed where the driver takes no such kernel: then every clock is unknown. */
+void bench_clock_init(struct bench_clock *clock, ftj_context *ctx,
+                      const struct bench_driver *driver);
+void bench_clock_finish(struct bench_clock *clock); /* zeroed is fine */
+
+/* Note the counters in front of what is measured. The device waits a little first, so that the
+ * host can queue all that follows: its own time is then no part of the measured one. */
+FTJ_NODISCARD ftj_status bench_clock_begin(struct bench_clock *clock, struct CUstream_st *stream);
+/* Note them behind it. */
+FTJ_NODISCARD ftj_status bench_clock_end(struct bench_clock *clock, struct CUstream_st *stream);
+/* MHz between the two, after the stream has been waited for; 0: unknown. */
+unsigned bench_clock_mhz(const struct bench_clock *clock);
+
+/* "580.159" from the management library, or "" where there is none. */
+void bench_driver_release(char *text, unsigned size);
 
 #endif

@@ -21,7 +21,6 @@ struct CUstream_st;
     X(init, "cuInit", (unsigned flags))                                                            \
     X(error_string, "cuGetErrorString", (int result, const char **text))                           \
     X(device_get, "cuDeviceGet", (int *device, int ordinal))                                       \
-    X(device_bus_id, "cuDeviceGetPCIBusId", (char *text, int size, int device))                    \
     X(context_retain, "cuDevicePrimaryCtxRetain", (struct CUctx_st **out, int device))             \
     X(context_release, "cuDevicePrimaryCtxRelease_v2", (int device))                               \
     X(context_set, "cuCtxSetCurrent", (struct CUctx_st *context))                                  \

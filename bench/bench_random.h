@@ -17,7 +17,8 @@ uint64_t bench_random_bits(struct bench_random *random);
 /* Near enough a standard normal number: the sum of four uniform ones, scaled. */
 float bench_random_normal(struct bench_random *random);
 
-/* [count] 16-bit values of `dtype` (BF16 or FP16), normal. The caller frees it; NULL: no memory. */
+/* [count] 16-bit values of `dtype` (BF16 or FP16), normal; many of them repeat themselves. The
+ * caller frees it; NULL: no memory. */
 uint16_t *bench_random_rows(struct bench_random *random, ftj_dtype dtype, size_t count);
 
 /* A permutation of 0 .. count - 1. The caller frees it; NULL: no memory. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Table and JSON of the decode and store benches. */
+/* Table and JSON of the rows. */
 #include "bench/bench_report.h"
 
 #include <math.h>
@@ -10,9 +10,35 @@ void bench_report_head(FILE *out, const struct bench_session *session)
     fprintf(out, "%s: read ceiling %.0f GB/s, copy ceiling %.0f GB/s (%.2f GiB, this run)\n",
             session->info.name, session->ceiling.read_gbs, session->ceiling.copy_gbs,
             (double)session->ceiling.bytes / (double)(1ull << 30));
-    fprintf(out, "%-6s %-21s %-11s %-6s %5s %9s %10s %15s %8s %6s %8s %5s  %s\n", "op", "workload",
-            "format", "order", "page", "bytes/row", "us", "quartiles", "GB/s", "share", "same B",
-            "MHz", "check");
+}
+
+void bench_report_titles(FILE *out, enum bench_op op)
+{
+    fprintf(out, "%-6s %-21s %-11s %-6s %5s %9s %-9s %10s %15s ", "op", "workload", "format",
+            "order", "page", "bytes/row", "state", "us", "quartiles");
+    if (op == BENCH_EXTEND)
+        fprintf(out, "%8s %6s ", "TFLOP/s", "keys");
+    else
+        fprintf(out, "%8s %6s %8s ", "GB/s", "share", "same B");
+    fprintf(out, "%5s  %s\n", "MHz", "check");
+}
+
+/* Units of a thousandth of a microsecond make gigas. */
+static double gbs_of(const struct bench_row *row, enum bench_state state)
+{
+    return 1e-3 * (double)row->bytes / row->timings[state].us.median;
+}
+
+static double share_of(const struct bench_row *row, enum bench_state state,
+                       const struct bench_session *session)
+{
+    return gbs_of(row, state) /
+           (row->run.op == BENCH_STORE ? session->ceiling.copy_gbs : session->ceiling.read_gbs);
+}
+
+static double tflops_of(const struct bench_row *row, enum bench_state state)
+{
+    return 1e-6 * row->flops / row->timings[state].us.median;
 }
 
 static void format_row_bytes(const struct bench_row *row, char text[24])
@@ -25,7 +51,7 @@ static void format_row_bytes(const struct bench_row *row, char text[24])
 
 static void format_check(const struct bench_row *row, char text[64])
 {
-    if (row->op == BENCH_STORE)
+    if (row->run.op == BENCH_STORE)
         snprintf(text, 64, "%s, %.0f wrong bytes", row->check_ok ? "ok" : "FAILED",
                  row->check_error);
     else
@@ -33,28 +59,51 @@ static void format_check(const struct bench_row *row, char text[64])
                  row->check_error, row->check_bound);
 }
 
-void bench_report_row(FILE *out, const struct bench_row *row)
+static const char *keys_name(const struct bench_row *row)
+{
+    return row->run.is_fresh_beside ? "beside" : "cache";
+}
+
+static void print_speed(FILE *out, const struct bench_row *row, enum bench_state state,
+                        const struct bench_session *session)
+{
+    char same[24] = "-";
+    char share[24];
+    if (row->run.op == BENCH_EXTEND) {
+        const double tflops = tflops_of(row, state);
+        fprintf(out, "%8.*f %6s ", tflops < 1 ? 5 : 1, tflops, keys_name(row));
+        return;
+    }
+    const double gbs = gbs_of(row, state);
+    const double ceiling_share = share_of(row, state, session);
+    snprintf(share, sizeof(share), ceiling_share < 0.01 ? "%.0e" : "%.3f", ceiling_share);
+    if (row->same_size_gbs > 0)
+        snprintf(same, sizeof(same), "%.0f", row->same_size_gbs);
+    fprintf(out, "%8.*f %6s %8s ", gbs < 10 ? 3 : 0, gbs, share, same);
+}
+
+void bench_report_row(FILE *out, const struct bench_row *row, const struct bench_session *session)
 {
     char row_bytes[24];
-    char quartiles[40];
-    char same[24] = "-";
-    char mhz[16] = "-";
-    char gbs[24];
-    char share[24];
     char check[64];
     format_row_bytes(row, row_bytes);
     format_check(row, check);
-    snprintf(quartiles, sizeof(quartiles), "%.1f-%.1f", row->us.low, row->us.high);
-    snprintf(gbs, sizeof(gbs), "%.*f", row->gbs < 10 ? 3 : 0, row->gbs);
-    snprintf(share, sizeof(share), row->ceiling_share < 0.01 ? "%.0e" : "%.3f", row->ceiling_share);
-    if (row->same_size_gbs > 0)
-        snprintf(same, sizeof(same), "%.0f", row->same_size_gbs);
-    if (row->mhz)
-        snprintf(mhz, sizeof(mhz), "%u", row->mhz);
-    fprintf(out, "%-6s %-21s %-11s %-6s %5u %9s %10.1f %15s %8s %6s %8s %5s  %s\n",
-            bench_op_name(row->op), row->run.shape->name, row->run.format.name,
-            ftj_kv_order_name(row->run.order), (unsigned)row->run.page, row_bytes, row->us.median,
-            quartiles, gbs, share, same, mhz, check);
+    for (int state = 0; state < BENCH_NUM_STATES; state++) {
+        const struct bench_timing *timing = &row->timings[state];
+        char quartiles[40];
+        char mhz[16] = "-";
+        if (!timing->us.count)
+            continue;
+        snprintf(quartiles, sizeof(quartiles), "%.1f-%.1f", timing->us.low, timing->us.high);
+        if (timing->mhz)
+            snprintf(mhz, sizeof(mhz), "%u", timing->mhz);
+        fprintf(out, "%-6s %-21s %-11s %-6s %5u %9s %-9s %10.1f %15s ", bench_op_name(row->run.op),
+                row->run.shape->name, row->run.format.name, ftj_kv_order_name(row->run.order),
+                (unsigned)row->run.page, row_bytes, bench_state_name((enum bench_state)state),
+                timing->us.median, quartiles);
+        print_speed(out, row, (enum bench_state)state, session);
+        fprintf(out, "%5s  %s\n", mhz, check);
+    }
 }
 
 void bench_report_number(cJSON *object, const char *name, double value)
@@ -101,26 +150,60 @@ cJSON *bench_report_json(const struct bench_session *session, const char *commit
     return report;
 }
 
-cJSON *bench_report_row_json(const struct bench_row *row)
+static void add_shape(cJSON *json, const struct bench_row *row)
 {
     const struct bench_shape *shape = row->run.shape;
-    cJSON *json = cJSON_CreateObject();
-    cJSON_AddStringToObject(json, "op", bench_op_name(row->op));
+    cJSON_AddStringToObject(json, "op", bench_op_name(row->run.op));
+    cJSON_AddStringToObject(json, "shape", shape->name);
     cJSON_AddStringToObject(json, "format", row->run.format.name);
     cJSON_AddNumberToObject(json, "head_dim", shape->head_dim);
     cJSON_AddNumberToObject(json, "q_heads", shape->q_heads);
     cJSON_AddNumberToObject(json, "kv_heads", shape->kv_heads);
-    cJSON_AddNumberToObject(json, "batch", shape->batch);
+    cJSON_AddNumberToObject(json, "batch", bench_shape_batch(shape));
     cJSON_AddNumberToObject(json, "context", shape->context);
+    if (row->run.op == BENCH_EXTEND) {
+        cJSON_AddNumberToObject(json, "new", shape->fresh);
+        cJSON_AddStringToObject(json, "keys", keys_name(row));
+    }
+    if (shape->chunk)
+        cJSON_AddNumberToObject(json, "chunk", shape->chunk);
+    if (shape->window)
+        cJSON_AddNumberToObject(json, "window", shape->window);
     cJSON_AddNumberToObject(json, "page", row->run.page);
     cJSON_AddStringToObject(json, "order", ftj_kv_order_name(row->run.order));
-    bench_report_number(json, "us", row->us.median);
-    bench_report_number(json, "gbs", row->gbs);
-    bench_report_number(json, "ceiling_share", row->ceiling_share);
+}
+
+static void add_state(cJSON *rows, const struct bench_row *row, enum bench_state state,
+                      const struct bench_session *session)
+{
+    const struct bench_timing *timing = &row->timings[state];
+    cJSON *json = cJSON_CreateObject();
+    add_shape(json, row);
+    cJSON_AddStringToObject(json, "state", bench_state_name(state));
+    bench_report_number(json, "us", timing->us.median);
+    if (row->run.op == BENCH_EXTEND) {
+        bench_report_number(json, "tflops", tflops_of(row, state));
+    } else {
+        bench_report_number(json, "gbs", gbs_of(row, state));
+        bench_report_number(json, "ceiling_share", share_of(row, state, session));
+    }
+    if (timing->mhz)
+        cJSON_AddNumberToObject(json, "clock_mhz", timing->mhz);
+    else
+        cJSON_AddNullToObject(json, "clock_mhz");
+    cJSON_AddStringToObject(json, "variant", row->variant);
 
     cJSON *check = cJSON_AddObjectToObject(json, "check");
     cJSON_AddBoolToObject(check, "ok", row->check_ok);
     bench_report_number(check, "error", row->check_error);
     bench_report_number(check, "bound", row->check_bound);
-    return json;
+    cJSON_AddItemToArray(rows, json);
+}
+
+void bench_report_add(cJSON *rows, const struct bench_row *row, const struct bench_session *session)
+{
+    for (int state = 0; state < BENCH_NUM_STATES; state++) {
+        if (row->timings[state].us.count)
+            add_state(rows, row, (enum bench_state)state, session);
+    }
 }

@@ -8,14 +8,18 @@
 
 #include "bench/bench_session.h"
 
-/* Column titles, and one line of a row. */
+/* The device and its ceilings; the column titles of an operation. */
 void bench_report_head(FILE *out, const struct bench_session *session);
-void bench_report_row(FILE *out, const struct bench_row *row);
+void bench_report_titles(FILE *out, enum bench_op op);
+/* One line for each state that was timed. */
+void bench_report_row(FILE *out, const struct bench_row *row, const struct bench_session *session);
 
 /* {"gpu", "driver", "commit", "date", ceilings, "rows": []}. The caller deletes it with
- * cJSON_Delete(); so with the row, until it is part of another. NULL: no memory. */
+ * cJSON_Delete(). NULL: no memory. */
 cJSON *bench_report_json(const struct bench_session *session, const char *commit);
-cJSON *bench_report_row_json(const struct bench_row *row);
+/* Into `rows`, one object for each state. */
+void bench_report_add(cJSON *rows, const struct bench_row *row,
+                      const struct bench_session *session);
 
 /* Add a number with six significant digits, or null when it is none. */
 void bench_report_number(cJSON *object, const char *name, double value);

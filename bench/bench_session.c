@@ -3,6 +3,7 @@
 #include "bench/bench_session.h"
 
 #include "bench/bench_ceiling.h"
+#include "runtime/attention_state.h"
 
 #define MAX_SETS        512
 #define CALLS_PER_GRAPH 20
@@ -26,8 +27,13 @@ void bench_session_finish(struct bench_session *session)
     *session = (struct bench_session){0};
 }
 
-ftj_status bench_case_layout(const struct bench_case *run, ftj_kv_layout *layout)
+ftj_status bench_case_desc(const struct bench_case *run, ftj_attention_desc *desc)
 {
+    static const uint32_t ops[BENCH_NUM_OPS] = {
+        [BENCH_DECODE] = FTJ_OP_STORE | FTJ_OP_DECODE | FTJ_OP_GENERIC,
+        [BENCH_STORE] = FTJ_OP_STORE,
+        [BENCH_EXTEND] = FTJ_OP_STORE | FTJ_OP_EXTEND | FTJ_OP_GENERIC,
+    };
     const ftj_kv_shape shape = {
         .k_format = run->format.k,
         .v_format = run->format.v,
@@ -36,7 +42,49 @@ ftj_status bench_case_layout(const struct bench_case *run, ftj_kv_layout *layout
         .head_dim = run->shape->head_dim,
         .page_size = run->page,
     };
-    return ftj_kv_layout_init(layout, &shape);
+    *desc = (ftj_attention_desc){
+        .ops = ops[run->op],
+        .num_q_heads = run->shape->q_heads,
+        .dtype = run->format.dtype,
+        .generic_dtype = FTJ_DTYPE_FP32,
+        .window = run->shape->window,
+    };
+    return ftj_kv_layout_init(&desc->kv, &shape);
+}
+
+const char *bench_variant_name(const ftj_attention *attn, enum bench_op op)
+{
+    static const enum ftj_kernel_op kernels[BENCH_NUM_OPS] = {
+        [BENCH_DECODE] = FTJ_KERNEL_DECODE,
+        [BENCH_STORE] = FTJ_KERNEL_STORE,
+        [BENCH_EXTEND] = FTJ_KERNEL_EXTEND,
+    };
+    return attn->kernels[kernels[op]]->variant->name;
+}
+
+ftj_status bench_case_run(struct bench_session *session, const struct bench_case *run,
+                          struct bench_row *row)
+{
+    struct bench_row done = {.run = *run};
+    ftj_attention_desc desc;
+    ftj_status status = bench_case_desc(run, &desc);
+    if (status)
+        return status;
+    done.row_bytes_k = desc.kv.k.row_bytes;
+    done.row_bytes_v = desc.kv.v.row_bytes;
+    switch (run->op) {
+    case BENCH_STORE:
+        status = bench_store_run(session, run, &done);
+        break;
+    case BENCH_EXTEND:
+        status = bench_extend_run(session, run, &done);
+        break;
+    default:
+        status = bench_decode_run(session, run, &done);
+    }
+    if (!status)
+        *row = done;
+    return status;
 }
 
 uint32_t bench_num_sets(const struct bench_session *session, uint64_t bytes_per_call,

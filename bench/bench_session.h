@@ -4,7 +4,7 @@
 #define FTJ_BENCH_SESSION_H
 
 #include "bench/bench_shapes.h"
-#include "bench/bench_timer.h"
+#include "bench/bench_states.h"
 #include "ftjit/ftjit.h"
 
 /* Kernels of the bench's own, compiled here, and a large buffer they run over. */
@@ -34,33 +34,44 @@ void bench_session_finish(struct bench_session *session); /* zeroed is fine */
 
 /* One row to run: a shape in a format and an order. */
 struct bench_case {
+    enum bench_op op;
     const struct bench_shape *shape;
     struct bench_format format;
     ftj_kv_order order;
     uint32_t page;
+    bool is_fresh_beside; /* extend: the new tokens' keys lie in 16 bits beside the cache */
+    unsigned states;      /* to time it in, 1 << enum bench_state */
 };
 
 /* What came of it. */
 struct bench_row {
-    enum bench_op op;
     struct bench_case run;
+    const char *variant;  /* the kernel that did the work; static */
     uint32_t row_bytes_k; /* of the cache as it was allocated */
     uint32_t row_bytes_v;
-    struct bench_stats us;
-    unsigned mhz; /* SM clock under load, 0 unknown */
-    double gbs;
-    double ceiling_share;
+    struct bench_timing timings[BENCH_NUM_STATES]; /* of one call */
+    uint64_t bytes;       /* that a call reads (a store: and writes) of cache and rows */
+    double flops;         /* of an extend */
     double same_size_gbs; /* a plain read of as many bytes; 0: not measured */
     double check_error;
     double check_bound;
     bool check_ok;
 };
 
-/* Lay out a case's cache; refuses what no cache can be, before anything is allocated. */
-FTJ_NODISCARD ftj_status bench_case_layout(const struct bench_case *run, ftj_kv_layout *layout);
+/* What an attention for a case is made from; refuses what no cache can be. Allocates nothing. */
+FTJ_NODISCARD ftj_status bench_case_desc(const struct bench_case *run, ftj_attention_desc *desc);
+
+/* Name of the variant that serves an operation; static. */
+const char *bench_variant_name(const ftj_attention *attn, enum bench_op op);
 
 /* Check, then time. FTJ_OK with `check_ok` false when the answers are wrong. */
+FTJ_NODISCARD ftj_status bench_case_run(struct bench_session *session, const struct bench_case *run,
+                                        struct bench_row *row);
+
+/* The same for one operation, into a row that has its `run` and nothing else. */
 FTJ_NODISCARD ftj_status bench_decode_run(struct bench_session *session,
+                                          const struct bench_case *run, struct bench_row *row);
+FTJ_NODISCARD ftj_status bench_extend_run(struct bench_session *session,
                                           const struct bench_case *run, struct bench_row *row);
 FTJ_NODISCARD ftj_status bench_store_run(struct bench_session *session,
                                          const struct bench_case *run, struct bench_row *row);

@@ -1,65 +1,57 @@
 /* SPDX-License-Identifier: MIT */
-/* The workloads: the shapes by which kernels are judged, and one or two of each model served. */
+/* Names and sizes of workloads, and of the formats they are run in. */
 #include "bench/bench_shapes.h"
 
 #include <stdio.h>
 #include <string.h>
 
-// clang-format off
-static const struct bench_shape decode_shapes[] = {
-    {"1x128k", "main", "one long request", 128, 32, 8, 1, 131072, 64, 0, false},
-    {"16x16k", "main", "a batch of long requests", 128, 32, 8, 16, 16384, 64, 0, false},
-    {"64x4k", "main", "a batch of chats", 128, 32, 8, 64, 4096, 64, 0, false},
-    {"8x32k", "main", "a few long requests", 128, 32, 8, 8, 32768, 64, 0, false},
-    {"1x1k", "main", "latency of one chat", 128, 32, 8, 1, 1024, 64, 0, false},
-    {"8x1k", "main", "latency of a few chats", 128, 32, 8, 8, 1024, 64, 0, false},
-
-    {"qwen3-30b-a3b", "models", "group 8", 128, 32, 4, 16, 8192, 1, 0, false},
-    {"qwen3.6-35b-a3b", "models", "head_dim 256, group 8", 256, 16, 2, 16, 8192, 1, 0, false},
-    {"qwen3.6-27b", "models", "head_dim 256, group 6", 256, 24, 4, 16, 8192, 1, 0, false},
-    {"qwen3.8-flash-next", "models", "group 12, its full layers", 256, 24, 2, 16, 8192, 64, 0, false},
-    {"gemma-4-26b-swa", "models", "window 1024", 256, 16, 8, 16, 8192, 1, 1024, false},
-    {"gemma-4-26b-full", "models", "head_dim 512, group 8", 512, 16, 2, 16, 8192, 1, 0, false},
-    {"gpt-oss-swa", "models", "head_dim 64, window 128, sinks", 64, 64, 8, 64, 8192, 1, 128, true},
-    {"gpt-oss-full", "models", "head_dim 64, group 8, sinks", 64, 64, 8, 16, 8192, 1, 0, true},
-    {"muse-glimmer-30b-swa", "models", "group 16, window 2048", 128, 32, 2, 16, 8192, 1, 2048, false},
-    {"muse-glimmer-30b-full", "models", "group 16", 128, 32, 2, 16, 8192, 1, 0, false},
-    {"glm-4.7", "models", "group 12", 128, 96, 8, 16, 8192, 1, 0, false},
-    {"minimax-m2.5", "models", "group 6", 128, 48, 8, 16, 8192, 1, 0, false},
-    {"llama-3.1-8b", "models", "Qwen3-8B, Mistral-7B too", 128, 32, 8, 16, 8192, 1, 0, false},
-    {"qwen2-7b", "models", "group 7", 128, 28, 4, 16, 8192, 1, 0, false},
-
-    {"cpu", "cpu", "small enough for the CPU device", 64, 4, 2, 2, 96, 16, 0, false},
-};
-
-static const struct bench_shape store_shapes[] = {
-    {"8k", "main", "a prefill chunk", 128, 0, 8, 8192, 0, 64, 0, false},
-    {"64k", "main", "a long prefill", 128, 0, 8, 65536, 0, 64, 0, false},
-    {"8k-page1", "main", "a prefill chunk into scattered slots", 128, 0, 8, 8192, 0, 1, 0, false},
-    {"64", "main", "one decode step of 64 requests", 128, 0, 8, 64, 0, 64, 0, false},
-    {"8k-d64", "models", "gpt-oss", 64, 0, 8, 8192, 0, 1, 0, false},
-    {"8k-d256", "models", "qwen3.6-35b-a3b", 256, 0, 2, 8192, 0, 1, 0, false},
-    {"8k-d512", "models", "gemma-4-26b, its full layers", 512, 0, 2, 8192, 0, 1, 0, false},
-
-    {"cpu", "cpu", "small enough for the CPU device", 64, 0, 2, 64, 0, 16, 0, false},
-};
-// clang-format on
-
-const struct bench_shape *bench_shapes(enum bench_op op, size_t *count)
+uint32_t bench_shape_batch(const struct bench_shape *shape)
 {
-    if (op == BENCH_STORE) {
-        *count = sizeof(store_shapes) / sizeof(*store_shapes);
-        return store_shapes;
+    return shape->batch + shape->more_batch;
+}
+
+uint32_t bench_shape_context(const struct bench_shape *shape, uint32_t request)
+{
+    return request < shape->batch ? shape->context : shape->more_context;
+}
+
+uint32_t bench_shape_fresh(const struct bench_shape *shape, uint32_t request)
+{
+    return request < shape->batch ? shape->fresh : shape->more_fresh;
+}
+
+uint32_t bench_shape_visible(const struct bench_shape *shape, uint32_t request)
+{
+    const uint32_t context = bench_shape_context(shape, request);
+    return shape->window && shape->window < context ? shape->window : context;
+}
+
+double bench_shape_flops(const struct bench_shape *shape)
+{
+    double pairs = 0;
+    for (uint32_t i = 0; i < bench_shape_batch(shape); i++) {
+        const uint32_t context = bench_shape_context(shape, i);
+        const uint32_t window = shape->window ? shape->window : context;
+        for (uint32_t keys = context - bench_shape_fresh(shape, i) + 1; keys <= context; keys++)
+            pairs += keys < window ? keys : window;
     }
-    *count = sizeof(decode_shapes) / sizeof(*decode_shapes);
-    return decode_shapes;
+    return 4.0 * shape->head_dim * shape->q_heads * pairs;
 }
 
 bool bench_shape_matches(const struct bench_shape *shape, const char *name)
 {
+    const size_t size = strlen(name);
     if (!strcmp(name, "all"))
-        return strcmp(shape->set, "cpu") != 0;
-    return !strcmp(name, shape->name) || !strcmp(name, shape->set);
+        return strcmp(shape->sets, "cpu") != 0;
+    if (!strcmp(name, shape->name))
+        return true;
+    for (const char *set = shape->sets; *set; set += *set == ',') {
+        const size_t set_size = strcspn(set, ",");
+        if (set_size == size && !memcmp(set, name, size))
+            return true;
+        set += set_size;
+    }
+    return false;
 }
 
 const char bench_format_names[] =
@@ -115,5 +107,6 @@ bool bench_format_parse(const char *text, size_t size, struct bench_format *form
 
 const char *bench_op_name(enum bench_op op)
 {
-    return op == BENCH_STORE ? "store" : "decode";
+    static const char *const names[BENCH_NUM_OPS] = {"decode", "store", "extend"};
+    return names[op];
 }

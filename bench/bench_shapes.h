@@ -9,26 +9,47 @@
 
 #include "ftjit/attention.h"
 
-enum bench_op { BENCH_DECODE, BENCH_STORE };
+enum bench_op { BENCH_DECODE, BENCH_STORE, BENCH_EXTEND, BENCH_NUM_OPS };
 
 struct bench_shape {
     const char *name;
-    const char *set;   /* "main", "models" or "cpu" */
+    const char *sets;  /* separated by commas; "cpu" is what suits the CPU device */
     const char *about; /* for --list */
     uint32_t head_dim;
     uint32_t q_heads; /* 0 for a store */
     uint32_t kv_heads;
     uint32_t batch;   /* requests; a store: tokens */
-    uint32_t context; /* keys of each request; 0 for a store */
+    uint32_t context; /* keys of each request, its new ones included; 0 for a store */
+    uint32_t fresh;   /* extend: queries of each request, which are its last tokens */
     uint32_t page;
     uint32_t window; /* visible keys; 0: all */
     bool sinks;
+    ftj_kv_order order;
+    /* Beside those, requests of other sizes. */
+    uint32_t more_batch;
+    uint32_t more_context;
+    uint32_t more_fresh;
+    /* Extend of one request: its queries come in calls of so many, each over all before it; the
+     * time is that of all calls. 0: in one call. */
+    uint32_t chunk;
 };
+
+/* All requests, and the sizes of one of them. */
+uint32_t bench_shape_batch(const struct bench_shape *shape);
+uint32_t bench_shape_context(const struct bench_shape *shape, uint32_t request);
+uint32_t bench_shape_fresh(const struct bench_shape *shape, uint32_t request);
+
+/* Keys that the last query of a request sees. */
+uint32_t bench_shape_visible(const struct bench_shape *shape, uint32_t request);
+
+/* Floating point operations of an extend, 4 * head_dim * q_heads for every key a query sees. */
+double bench_shape_flops(const struct bench_shape *shape);
 
 /* The table of an operation. */
 const struct bench_shape *bench_shapes(enum bench_op op, size_t *count);
 
-/* True when `name` is the shape's name, its set, or "all" (every set but "cpu"). */
+/* True when `name` is the shape's name, one of its sets, or "all" (every shape but those of "cpu").
+ */
 bool bench_shape_matches(const struct bench_shape *shape, const char *name);
 
 /* A cache's formats by name: "bf16", "fp16", "fp8", "nvfp4", or a pair for K and V, "fp8+nvfp4". */

@@ -82,17 +82,13 @@ static int32_t *choose_slots(struct bench_random *random, const struct bench_cas
     return slots;
 }
 
-static ftj_status job_init(struct store_job *job, const ftj_kv_layout *layout)
+static ftj_status job_init(struct store_job *job, const ftj_attention_desc *desc)
 {
+    const ftj_kv_layout *layout = &desc->kv;
     const struct bench_shape *shape = job->run->shape;
     ftj_context *ctx = job->session->ctx;
     struct bench_random random = {job->session->seed};
-    const ftj_attention_desc desc = {
-        .ops = FTJ_OP_STORE,
-        .kv = *layout,
-        .dtype = job->run->format.dtype,
-    };
-    ftj_status status = ftj_attention_create(ctx, &desc, &job->attn);
+    ftj_status status = ftj_attention_create(ctx, desc, &job->attn);
     if (status)
         return status;
 
@@ -189,8 +185,14 @@ static ftj_status check_and_time(struct store_job *job, struct bench_row *row)
     if (!status)
         status = bench_pool_poison(&job->pool);
     if (!status)
-        status = bench_time(&job->session->timer, call_store, job,
-                            bench_num_calls(job->session, job->num_sets), &row->us, &row->mhz);
+        status = bench_states_time(&job->session->timer,
+                                   &(struct bench_task){
+                                       .call = call_store,
+                                       .data = job,
+                                       .num_calls = bench_num_calls(job->session, job->num_sets),
+                                       .states = job->run->states,
+                                   },
+                                   row->timings);
     if (!status)
         status = check_rows(job, &wrong);
     row->check_error = (double)wrong;
@@ -202,21 +204,15 @@ ftj_status bench_store_run(struct bench_session *session, const struct bench_cas
                            struct bench_row *row)
 {
     struct store_job job = {.session = session, .run = run};
-    struct bench_row done = {.op = BENCH_STORE, .run = *run};
-    ftj_kv_layout layout;
-
-    ftj_status status = bench_case_layout(run, &layout);
+    ftj_attention_desc desc;
+    ftj_status status = bench_case_desc(run, &desc);
     if (status)
         return status;
-    done.row_bytes_k = layout.k.row_bytes;
-    done.row_bytes_v = layout.v.row_bytes;
-    status = job_init(&job, &layout);
-    if (!status)
-        status = check_and_time(&job, &done);
+    status = job_init(&job, &desc);
     if (!status) {
-        done.gbs = 1e-3 * (double)bytes_moved(&job, &layout) / done.us.median;
-        done.ceiling_share = done.gbs / session->ceiling.copy_gbs;
-        *row = done;
+        row->bytes = bytes_moved(&job, &desc.kv);
+        row->variant = bench_variant_name(job.attn, BENCH_STORE);
+        status = check_and_time(&job, row);
     }
     job_finish(&job);
     return status;

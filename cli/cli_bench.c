@@ -7,27 +7,44 @@
 #include "bench/bench_commit.h"
 
 static const char help[] =
-    "use: ftjit bench [decode] [store] [OPTIONS]\n"
+    "use: ftjit bench [decode] [store] [extend] [OPTIONS]\n"
     "     ftjit bench launch|start [--device D] [--kv-dtype F] [--json]\n"
     "\n"
-    "decode, store  Times the kernels on named workloads (both, when neither is named) and prints\n"
-    "               every bandwidth beside what a plain read (store: a copy) reaches in the same\n"
-    "               run. Before and after its timing each row is checked: decode against the\n"
-    "               device's own fp32 oracle on the same data, store byte for byte against the\n"
-    "               reference codec. On a GPU many calls are replayed from one graph over caches\n"
-    "               rotated past the L2, with shuffled pages; medians of 11 replays.\n"
-    "launch         Host cost of a call, beside a bare launch of an empty kernel.\n"
-    "start          Time from a new process to its first launch, cache cold and cache warm.\n"
+    "decode, store, extend\n"
+    "        Times the kernels on named workloads (all three, when none is named). Bandwidths "
+    "stand\n"
+    "        beside what a plain read (store: a copy) reaches in the same run. Before and after "
+    "its\n"
+    "        timing each row is checked: decode and extend against the device's own fp32 oracle "
+    "on\n"
+    "        the same data, store byte for byte against the reference codec. On a GPU many calls\n"
+    "        are replayed from one graph, decode and store over caches rotated past the L2, with\n"
+    "        shuffled pages; medians. Each row is timed in one or both of two states of the card:\n"
+    "        rested, after 60 ms without work (before each call of an extend), and sustained, "
+    "back\n"
+    "        to back for half a second.\n"
+    "launch  Host cost of a call, beside a bare launch of an empty kernel.\n"
+    "start   Time from a new process to its first launch, cache cold and cache warm.\n"
     "\n"
     "Columns: bytes/row, one row of K (and of V, where that differs) as allocated; GB/s of the\n"
     "cache's own bytes, scales included (store: bytes read and written); share of the read (copy)\n"
-    "ceiling; same B, a plain read of as many bytes, in GB/s; the SM clock under load. In JSON a\n"
-    "store has its tokens as batch, and 0 for q_heads and context; check is {ok, error, bound}.\n"
-    "\n" CLI_DEVICE_HELP
-    "  --workload LIST  names or sets, separated by commas: main, models, cpu, all\n"
-    "                   (default: main; on the CPU device: cpu)\n"
+    "ceiling; same B, a plain read of as many bytes, in GB/s; TFLOP/s of the keys that are seen; "
+    "the\n"
+    "mean SM clock while it ran. In JSON a store has its tokens as batch, and 0 for q_heads and\n"
+    "context; an extend has context, the keys of its first request, and new, its queries, which "
+    "are\n"
+    "the last of them; check is {ok, error, bound}.\n"
+    "\n" CLI_DEVICE_HELP "  --workload LIST  names or sets, separated by commas (default: main; on "
+    "the CPU device: cpu):\n"
+    "                   main, small, context, mixed, geometry (decode), window, chunked, short\n"
+    "                   (extend), models, cpu, all\n"
     "  --kv-dtype LIST  bf16, fp16, fp8, nvfp4 or K+V (default: bf16,fp8,nvfp4,fp8+nvfp4)\n"
-    "  --order LIST     packed, hnd, nhd (default: packed)\n"
+    "  --order LIST     packed, hnd, nhd (default: the workload's, nearly always packed)\n"
+    "  --keys LIST      extend: where the new tokens' keys are: cache, or beside it in 16 bits\n"
+    "                   (default: cache)\n"
+    "  --state LIST     rested, sustained (default: both for main, else rested)\n"
+    "  --features LIST  removes features of the device, as FTJIT_FEATURES does, to measure the\n"
+    "                   kernels of another\n"
     "  --page N         tokens a page holds, instead of the workload's\n"
     "  --head-dim N, --batch N, --context N\n"
     "                   instead of the workload's\n"
@@ -40,6 +57,7 @@ static const char help[] =
     "Examples:\n"
     "  ftjit bench decode --quick\n"
     "  ftjit bench decode --workload main,gpt-oss-full --kv-dtype nvfp4 --order packed,nhd\n"
+    "  ftjit bench extend --workload 16k,window --keys cache,beside --state sustained\n"
     "  ftjit bench store --page 1 --json\n"
     "  ftjit bench start\n"
     "\n"
@@ -50,6 +68,9 @@ enum {
     OPT_WORKLOAD = 256,
     OPT_KV_DTYPE,
     OPT_ORDER,
+    OPT_KEYS,
+    OPT_STATE,
+    OPT_FEATURES,
     OPT_PAGE,
     OPT_HEAD_DIM,
     OPT_BATCH,
@@ -67,6 +88,9 @@ static const struct option long_options[] = {
     {"workload", required_argument, NULL, OPT_WORKLOAD},
     {"kv-dtype", required_argument, NULL, OPT_KV_DTYPE},
     {"order", required_argument, NULL, OPT_ORDER},
+    {"keys", required_argument, NULL, OPT_KEYS},
+    {"state", required_argument, NULL, OPT_STATE},
+    {"features", required_argument, NULL, OPT_FEATURES},
     {"page", required_argument, NULL, OPT_PAGE},
     {"head-dim", required_argument, NULL, OPT_HEAD_DIM},
     {"batch", required_argument, NULL, OPT_BATCH},
@@ -124,23 +148,51 @@ static bool take_formats(struct cli_bench_options *options, const char *list)
     return options->num_formats > 0;
 }
 
+/* Which of `names` a list has, as a set of 1 << index. 0: it has another, and that has been said.
+ */
+static unsigned take_names(const char *option, const char *list, const char *const *names)
+{
+    unsigned chosen = 0;
+    char name[16];
+    size_t size;
+    for (const char *at; (at = next_name(&list, &size));) {
+        snprintf(name, sizeof(name), "%.*s", (int)size, at);
+        const int index = cli_name("bench", option, name, names);
+        if (index < 0)
+            return 0;
+        chosen |= 1u << index;
+    }
+    if (!chosen)
+        cli_usage("bench", "%s is empty", option);
+    return chosen;
+}
+
 static bool take_orders(struct cli_bench_options *options, const char *list)
 {
     static const char *const names[] = {"packed", "hnd", "nhd", NULL};
-    char name[16];
-    size_t size;
-    memset(options->orders, 0, sizeof(options->orders));
-    for (const char *at; (at = next_name(&list, &size));) {
-        snprintf(name, sizeof(name), "%.*s", (int)size, at);
-        const int order = cli_name("bench", "--order", name, names);
-        if (order < 0)
-            return false;
-        options->orders[order] = true;
-    }
-    return true;
+    const unsigned chosen = take_names("--order", list, names);
+    for (int order = 0; order < 3; order++)
+        options->orders[order] = chosen >> order & 1;
+    return chosen;
 }
 
-/* False when a name of the list is neither a workload nor a set, for either operation. */
+static bool take_keys(struct cli_bench_options *options, const char *list)
+{
+    static const char *const names[] = {"cache", "beside", NULL};
+    const unsigned chosen = take_names("--keys", list, names);
+    for (int place = 0; place < 2; place++)
+        options->keys[place] = chosen >> place & 1;
+    return chosen;
+}
+
+static bool take_states(struct cli_bench_options *options, const char *list)
+{
+    static const char *const names[] = {"rested", "sustained", NULL};
+    options->states = take_names("--state", list, names);
+    return options->states;
+}
+
+/* False when a name of the list is neither a workload nor a set of any operation. */
 static bool check_workloads(const char *list)
 {
     size_t size;
@@ -148,7 +200,7 @@ static bool check_workloads(const char *list)
         char name[64];
         bool is_known = false;
         snprintf(name, sizeof(name), "%.*s", (int)size, at);
-        for (int op = BENCH_DECODE; op <= BENCH_STORE; op++) {
+        for (int op = 0; op < BENCH_NUM_OPS; op++) {
             size_t count;
             const struct bench_shape *shapes = bench_shapes((enum bench_op)op, &count);
             for (size_t i = 0; i < count; i++)
@@ -190,6 +242,13 @@ static bool take_option(struct cli_bench_options *options, int option)
         return take_formats(options, optarg);
     case OPT_ORDER:
         return take_orders(options, optarg);
+    case OPT_KEYS:
+        return take_keys(options, optarg);
+    case OPT_STATE:
+        return take_states(options, optarg);
+    case OPT_FEATURES:
+        options->device.settings.features = optarg;
+        return true;
     case OPT_QUICK:
         options->is_quick = true;
         return true;
@@ -215,16 +274,16 @@ static bool take_option(struct cli_bench_options *options, int option)
 
 static int print_workloads(void)
 {
-    for (int op = BENCH_DECODE; op <= BENCH_STORE; op++) {
+    for (int op = 0; op < BENCH_NUM_OPS; op++) {
         size_t count;
         const struct bench_shape *shapes = bench_shapes((enum bench_op)op, &count);
         for (size_t i = 0; i < count; i++) {
             const struct bench_shape *shape = &shapes[i];
-            printf("%-6s %-7s %-22s D %-3u heads %2u/%-2u  %5u x %-6u page %-3u %s\n",
-                   bench_op_name((enum bench_op)op), shape->set, shape->name,
+            printf("%-6s %-14s %-21s D %-3u heads %3u/%-2u  %5u x %-7u page %-3u %s\n",
+                   bench_op_name((enum bench_op)op), shape->sets, shape->name,
                    (unsigned)shape->head_dim, (unsigned)shape->q_heads, (unsigned)shape->kv_heads,
-                   (unsigned)shape->batch, (unsigned)shape->context, (unsigned)shape->page,
-                   shape->about);
+                   (unsigned)bench_shape_batch(shape), (unsigned)shape->context,
+                   (unsigned)shape->page, shape->about);
         }
     }
     return CLI_OK;
@@ -233,7 +292,8 @@ static int print_workloads(void)
 /* What the words after the options ask for. */
 static int run(struct cli_bench_options *options, int argc, char **argv)
 {
-    static const char *const names[] = {"decode", "store", "launch", "start", NULL};
+    static const char *const names[] = {"decode", "store", "extend", "launch", "start", NULL};
+    enum { ROWS = (1 << BENCH_NUM_OPS) - 1, LAUNCH = 1 << BENCH_NUM_OPS, START = 2 * LAUNCH };
     unsigned chosen = 0;
     for (int i = optind; i < argc; i++) {
         const int index = cli_name("bench", "bench", argv[i], names);
@@ -241,23 +301,23 @@ static int run(struct cli_bench_options *options, int argc, char **argv)
             return CLI_USAGE;
         chosen |= 1u << index;
     }
-    const unsigned rows = chosen & 3;
+    const unsigned rows = chosen & ROWS;
     if (options->num_formats == 0) {
         const bool is_single = options->is_quick || (chosen && !rows);
         (void)take_formats(options, is_single ? "fp8+nvfp4" : "bf16,fp8,nvfp4,fp8+nvfp4");
     }
-    if (chosen > 3 && (rows || chosen == 12))
+    if (chosen > ROWS && chosen != LAUNCH && chosen != START)
         return cli_usage("bench", "launch and start are measured one at a time");
-    if (chosen == 4)
+    if (chosen == LAUNCH)
         return cli_bench_launch(options);
-    if (chosen == 8)
+    if (chosen == START)
         return cli_bench_start(options);
-    return cli_bench_rows(options, rows ? rows : 3);
+    return cli_bench_rows(options, rows ? rows : ROWS);
 }
 
 int cli_bench(int argc, char **argv)
 {
-    struct cli_bench_options options = {.orders = {true}, .seed = 1, .commit = BENCH_COMMIT};
+    struct cli_bench_options options = {.keys = {true}, .seed = 1, .commit = BENCH_COMMIT};
     int option;
     while ((option = getopt_long(argc, argv, ":hv", long_options, NULL)) != -1) {
         if (option == 'h') {

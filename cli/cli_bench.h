@@ -14,7 +14,9 @@ struct cli_bench_options {
     struct bench_format formats[CLI_BENCH_MAX_FORMATS];
     size_t num_formats;
     const char *workloads; /* names separated by commas; NULL: what suits the device */
-    bool orders[3];        /* by ftj_kv_order */
+    bool orders[3];        /* by ftj_kv_order; none: the workload's */
+    bool keys[2];          /* extend: from the cache, new ones beside it */
+    unsigned states;       /* 1 << enum bench_state; 0: what suits the workload */
     uint64_t page;         /* these override the workloads'; 0: as they are */
     uint64_t head_dim;
     uint64_t batch;
@@ -26,7 +28,7 @@ struct cli_bench_options {
     bool is_child; /* of `bench start`: measures its own process */
 };
 
-/* Decode and store rows; `ops` is a set of 1 << enum bench_op. */
+/* Rows of decode, store and extend; `ops` is a set of 1 << enum bench_op. */
 int cli_bench_rows(const struct cli_bench_options *options, unsigned ops);
 /* Host cost of a call. */
 int cli_bench_launch(const struct cli_bench_options *options);

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* `ftjit bench decode` and `store`: the rows, one after the other. */
+/* `ftjit bench decode`, `store` and `extend`: the rows, one after the other. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "bench/bench_prepare.h"
 #include "bench/bench_report.h"
 #include "cli/cli_bench.h"
 
 /* Rows to run, with the shapes as they were overridden. A zeroed one is empty. */
 struct plan {
     struct planned {
-        enum bench_op op;
         struct bench_case run;
         struct bench_shape shape;
     } * rows; /* owned */
@@ -50,20 +50,49 @@ static struct bench_shape override(const struct bench_shape *shape,
         changed.batch = (uint32_t)options->batch;
     if (options->context && shape->context)
         changed.context = (uint32_t)options->context;
+    if (changed.fresh > changed.context)
+        changed.fresh = changed.context;
     return changed;
 }
 
-/* Every format and order of one shape. */
+/* Both states of the shapes by which kernels are judged, of others the first. */
+static unsigned states_of(const struct bench_shape *shape, const struct cli_bench_options *options)
+{
+    if (options->states)
+        return options->states;
+    return bench_shape_matches(shape, "main") ? 1u << BENCH_RESTED | 1u << BENCH_SUSTAINED
+                                              : 1u << BENCH_RESTED;
+}
+
+/* Every format of a shape in one order and with its new keys in one place. */
+static bool plan_formats(struct plan *plan, const struct cli_bench_options *options,
+                         struct planned *row)
+{
+    for (size_t i = 0; i < options->num_formats; i++) {
+        row->run.format = options->formats[i];
+        if (!plan_add(plan, row))
+            return false;
+    }
+    return true;
+}
+
 static bool plan_shape(struct plan *plan, const struct cli_bench_options *options, enum bench_op op,
                        const struct bench_shape *shape)
 {
-    struct planned row = {.op = op, .shape = override(shape, options)};
+    const bool *orders = options->orders;
+    const bool has_order = orders[0] || orders[1] || orders[2];
+    struct planned row = {
+        .run = {.op = op, .states = states_of(shape, options)},
+        .shape = override(shape, options),
+    };
     row.run.page = row.shape.page;
     for (int order = FTJ_KV_PACKED; order <= FTJ_KV_NHD; order++) {
-        for (size_t i = 0; i < options->num_formats && options->orders[order]; i++) {
-            row.run.order = (ftj_kv_order)order;
-            row.run.format = options->formats[i];
-            if (!plan_add(plan, &row))
+        row.run.order = (ftj_kv_order)order;
+        for (int beside = 0; beside < (op == BENCH_EXTEND ? 2 : 1); beside++) {
+            row.run.is_fresh_beside = beside;
+            const bool is_wanted = (has_order ? orders[order] : row.run.order == shape->order) &&
+                                   (op != BENCH_EXTEND || options->keys[beside]);
+            if (is_wanted && !plan_formats(plan, options, &row))
                 return false;
         }
     }
@@ -75,7 +104,7 @@ static ftj_status plan_init(struct plan *plan, const struct cli_bench_options *o
 {
     const bool on_cpu = options->device.settings.kind == FTJ_DEVICE_CPU;
     const char *workloads = options->workloads ? options->workloads : on_cpu ? "cpu" : "main";
-    for (int op = BENCH_DECODE; op <= BENCH_STORE; op++) {
+    for (int op = 0; op < BENCH_NUM_OPS; op++) {
         size_t count;
         const struct bench_shape *shapes = bench_shapes((enum bench_op)op, &count);
         bool has_one = false;
@@ -94,13 +123,47 @@ static ftj_status plan_init(struct plan *plan, const struct cli_bench_options *o
 static ftj_status plan_check(struct plan *plan)
 {
     for (size_t i = 0; i < plan->num_rows; i++) {
-        ftj_kv_layout layout;
+        ftj_attention_desc desc;
         plan->rows[i].run.shape = &plan->rows[i].shape;
-        const ftj_status status = bench_case_layout(&plan->rows[i].run, &layout);
+        const ftj_status status = bench_case_desc(&plan->rows[i].run, &desc);
         if (status)
             return status;
     }
     return FTJ_OK;
+}
+
+/* Kernels of all rows at once, where there is more than one. */
+static void prepare_plan(const struct plan *plan, ftj_context *ctx)
+{
+    const struct bench_case **cases = malloc(plan->num_rows * sizeof(struct bench_case *));
+    for (size_t i = 0; i < plan->num_rows && cases; i++)
+        cases[i] = &plan->rows[i].run;
+    if (cases && plan->num_rows > 1)
+        bench_prepare(ctx, cases, plan->num_rows);
+    free(cases);
+}
+
+/* One row into the table (may be NULL) and the document. */
+static int run_row(const struct bench_case *run, struct bench_session *session, FILE *table,
+                   cJSON *rows)
+{
+    const char *op = bench_op_name(run->op);
+    struct bench_row row = {0};
+    if (bench_case_run(session, run, &row)) {
+        fprintf(stderr, "ftjit bench: %s %s %s: %s\n", op, run->shape->name, run->format.name,
+                ftj_last_error());
+        return CLI_FAILED;
+    }
+    if (table) {
+        bench_report_row(table, &row, session);
+        fflush(table);
+    }
+    bench_report_add(rows, &row, session);
+    if (row.check_ok)
+        return CLI_OK;
+    fprintf(stderr, "ftjit bench: %s %s %s: the check failed, its time means nothing\n", op,
+            run->shape->name, run->format.name);
+    return CLI_FAILED;
 }
 
 /* Run all; rows that fail are reported and remembered in the code. */
@@ -109,27 +172,11 @@ static int run_plan(const struct plan *plan, struct bench_session *session, FILE
 {
     int code = CLI_OK;
     for (size_t i = 0; i < plan->num_rows; i++) {
-        const struct planned *planned = &plan->rows[i];
-        struct bench_row row = {0};
-        const ftj_status status = planned->op == BENCH_STORE
-                                      ? bench_store_run(session, &planned->run, &row)
-                                      : bench_decode_run(session, &planned->run, &row);
-        if (status) {
-            fprintf(stderr, "ftjit bench: %s %s %s: %s\n", bench_op_name(planned->op),
-                    planned->shape.name, planned->run.format.name, ftj_last_error());
+        const struct bench_case *run = &plan->rows[i].run;
+        if (table && (i == 0 || plan->rows[i - 1].run.op != run->op))
+            bench_report_titles(table, run->op);
+        if (run_row(run, session, table, rows))
             code = CLI_FAILED;
-            continue;
-        }
-        if (table) {
-            bench_report_row(table, &row);
-            fflush(table);
-        }
-        cJSON_AddItemToArray(rows, bench_report_row_json(&row));
-        if (!row.check_ok) {
-            fprintf(stderr, "ftjit bench: %s %s %s: the check failed, its time means nothing\n",
-                    bench_op_name(planned->op), planned->shape.name, planned->run.format.name);
-            code = CLI_FAILED;
-        }
     }
     return code;
 }
@@ -158,6 +205,7 @@ static int run_on(ftj_context *ctx, const struct cli_bench_options *options,
 {
     struct bench_session session = {0};
     FILE *table = options->device.is_json ? NULL : stdout;
+    prepare_plan(plan, ctx);
     const ftj_status status = bench_session_init(&session, ctx, options->seed);
     if (status) {
         if (file)

@@ -11,7 +11,7 @@ static const struct {
 } commands[] = {
     {"info", cli_info, "the device, the driver, NVRTC, the cache, and why each kernel fits or not"},
     {"verify", cli_verify, "prove the kernels right on this device, or on your own q, k and v"},
-    {"bench", cli_bench, "measure store and decode against what the memory can do"},
+    {"bench", cli_bench, "measure the kernels, against what the device can do"},
     {"source", cli_source, "print the generated source and the key of a kernel, for any target"},
     {"warm", cli_warm, "compile kernels ahead, for devices that need not be here"},
     {"cache", cli_cache, "list, show, check, shrink or clear the cache of compiled kernels"},

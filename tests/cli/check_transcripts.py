@@ -31,7 +31,7 @@ MASKS = (
     # Tuned numbers are tests/golden's to watch.
     (r'^(    static constexpr int \w+ = )\d+;$', r'\1<n>;'),
     (r'^.*: (read ceiling) .* GB/s, (copy ceiling) .*$', r'<device>: \1 <n> GB/s, \2 <n> GB/s'),
-    (r'^((?:decode|store) +\S+ +\S+ +\S+ +\d+ +\S+) .* (ok|FAILED), .*$', r'\1 <times> \2'),
+    (r'^((?:decode|store|extend) +\S+ +\S+ +\S+ +\d+ +\S+ +\w+) .* (ok|FAILED), .*$', r'\1 <times> \2'),
     (r'^(layer|\s+\d+  \S+ +\d+)  .*$', r'\1 <errors>'),
     (r' in \d+\.\d s \(\d+\.\d s of CPU\)$', ' in <n> s (<n> s of CPU)'),
     (r'\d+ passed, 0 failed, \d+ skipped in .* s$', '<n> passed, 0 failed, <n> skipped'),

@@ -62,20 +62,81 @@ Test(bench_format, refuses_what_is_no_format)
 
 Test(bench_shapes, names_are_unique_and_every_shape_has_a_cache)
 {
-    for (int op = BENCH_DECODE; op <= BENCH_STORE; op++) {
+    for (int op = 0; op < BENCH_NUM_OPS; op++) {
         size_t count;
         const struct bench_shape *shapes = bench_shapes((enum bench_op)op, &count);
         for (size_t i = 0; i < count; i++) {
-            struct bench_case run = {.shape = &shapes[i], .page = shapes[i].page};
-            ftj_kv_layout layout;
+            const struct bench_shape *shape = &shapes[i];
+            struct bench_case run = {.op = (enum bench_op)op, .shape = shape, .page = shape->page};
+            ftj_attention_desc desc;
             cr_assert(bench_format_parse("fp8+nvfp4", 9, &run.format));
-            cr_expect_eq(bench_case_layout(&run, &layout), FTJ_OK, "%s", shapes[i].name);
-            if (op == BENCH_DECODE)
-                cr_expect_eq(shapes[i].q_heads % shapes[i].kv_heads, 0, "%s", shapes[i].name);
+            cr_expect_eq(bench_case_desc(&run, &desc), FTJ_OK, "%s", shape->name);
+            cr_expect_eq(shape->q_heads % shape->kv_heads, 0, "%s", shape->name);
+            cr_expect_leq(shape->fresh, shape->context, "%s", shape->name);
+            cr_expect_leq(shape->more_fresh, shape->more_context, "%s", shape->name);
+            cr_expect_eq(shape->fresh > 0, op == BENCH_EXTEND, "%s", shape->name);
             for (size_t j = 0; j < i; j++)
                 cr_expect_str_neq(shapes[i].name, shapes[j].name);
         }
     }
+}
+
+static const struct bench_shape *shape_named(enum bench_op op, const char *name)
+{
+    size_t count;
+    const struct bench_shape *shapes = bench_shapes(op, &count);
+    for (size_t i = 0; i < count; i++) {
+        if (!strcmp(shapes[i].name, name))
+            return &shapes[i];
+    }
+    cr_assert_fail("there is no workload %s", name);
+    return NULL;
+}
+
+Test(bench_shapes, are_found_by_name_and_by_each_of_their_sets)
+{
+    const struct bench_shape *shape = shape_named(BENCH_DECODE, "1x1k");
+    static const char *const found[] = {"1x1k", "main", "small", "context", "all"};
+    static const char *const other[] = {"", "mai", "mainly", "main,small", "1x1", "cpu"};
+    for (size_t i = 0; i < sizeof(found) / sizeof(*found); i++)
+        cr_expect(bench_shape_matches(shape, found[i]), "%s", found[i]);
+    for (size_t i = 0; i < sizeof(other) / sizeof(*other); i++)
+        cr_expect_not(bench_shape_matches(shape, other[i]), "%s", other[i]);
+}
+
+static uint64_t tokens_of(const struct bench_shape *shape)
+{
+    uint64_t tokens = 0;
+    for (uint32_t i = 0; i < bench_shape_batch(shape); i++)
+        tokens += bench_shape_context(shape, i);
+    return tokens;
+}
+
+Test(bench_shapes, mixed_batches_have_as_many_tokens_as_the_equal_ones_beside_them)
+{
+    cr_expect_eq(tokens_of(shape_named(BENCH_DECODE, "1x128k+31x4k")),
+                 tokens_of(shape_named(BENCH_DECODE, "32x8064")));
+    cr_expect_eq(tokens_of(shape_named(BENCH_DECODE, "1x16k+15x64")),
+                 tokens_of(shape_named(BENCH_DECODE, "16x1084")));
+}
+
+Test(bench_shapes, count_what_each_query_sees)
+{
+    /* 3 queries over 2 + 3 keys see 3, 4 and 5; with a window of 4, 3, 4 and 4. */
+    struct bench_shape shape = {
+        .head_dim = 1, .q_heads = 1, .kv_heads = 1, .batch = 1, .context = 5, .fresh = 3};
+    cr_expect_eq(bench_shape_flops(&shape), 4 * (3 + 4 + 5));
+    shape.window = 4;
+    cr_expect_eq(bench_shape_flops(&shape), 4 * (3 + 4 + 4));
+    /* Two more requests of one query and two keys. */
+    shape.more_batch = 2;
+    shape.more_context = 2;
+    shape.more_fresh = 1;
+    shape.head_dim = 8;
+    cr_expect_eq(bench_shape_flops(&shape), 4 * 8 * (3 + 4 + 4 + 2 * 2));
+    /* A window bounds the work, not the context. */
+    cr_expect_eq(bench_shape_flops(shape_named(BENCH_EXTEND, "window-2k-of-8k")),
+                 bench_shape_flops(shape_named(BENCH_EXTEND, "window-2k-of-128k")));
 }
 
 Test(bench_shapes, all_leaves_out_what_is_made_for_the_cpu)
