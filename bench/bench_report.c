@@ -150,6 +150,20 @@ cJSON *bench_report_json(const struct bench_session *session, const char *commit
     return report;
 }
 
+/* "requests": how many, their keys and their queries, where not all are alike. */
+static void add_requests(cJSON *json, const struct bench_shape *shape)
+{
+    const uint32_t firsts[] = {0, shape->batch};
+    const uint32_t counts[] = {shape->batch, shape->more_batch};
+    cJSON *groups = cJSON_AddArrayToObject(json, "requests");
+    for (int i = 0; i < 2; i++) {
+        const uint32_t fresh = bench_shape_fresh(shape, firsts[i]);
+        const int group[] = {(int)counts[i], (int)bench_shape_context(shape, firsts[i]),
+                             fresh ? (int)fresh : 1};
+        cJSON_AddItemToArray(groups, cJSON_CreateIntArray(group, 3));
+    }
+}
+
 static void add_shape(cJSON *json, const struct bench_row *row)
 {
     const struct bench_shape *shape = row->run.shape;
@@ -165,6 +179,8 @@ static void add_shape(cJSON *json, const struct bench_row *row)
         cJSON_AddNumberToObject(json, "new", shape->fresh);
         cJSON_AddStringToObject(json, "keys", keys_name(row));
     }
+    if (shape->more_batch)
+        add_requests(json, shape);
     if (shape->chunk)
         cJSON_AddNumberToObject(json, "chunk", shape->chunk);
     if (shape->window)
