@@ -39,11 +39,6 @@ static const char mark_kernel[] =
     "    ret;\n"
     "}\n";
 
-struct mark {
-    uint64_t cycles;
-    uint64_t ns;
-};
-
 void bench_clock_init(struct bench_clock *clock, ftj_context *ctx,
                       const struct bench_driver *driver)
 {
@@ -53,7 +48,7 @@ void bench_clock_init(struct bench_clock *clock, ftj_context *ctx,
     made.num_sms = info.num_sms;
     if (driver->module_load(&made.module, mark_kernel) ||
         driver->module_function(&made.mark, made.module, "ftj_kernel") ||
-        ftj_memory_alloc(ctx, 2 * BENCH_CLOCK_SMS * sizeof(struct mark), &made.marks)) {
+        ftj_memory_alloc(ctx, 2 * BENCH_CLOCK_SMS * sizeof(struct bench_mark), &made.marks)) {
         bench_clock_finish(&made);
         return;
     }
@@ -72,7 +67,8 @@ void bench_clock_finish(struct bench_clock *clock)
 static ftj_status note(struct bench_clock *clock, int which, unsigned long long delay_ns,
                        struct CUstream_st *stream)
 {
-    unsigned long long marks = (uintptr_t)((struct mark *)clock->marks + which * BENCH_CLOCK_SMS);
+    unsigned long long marks =
+        (uintptr_t)((struct bench_mark *)clock->marks + which * BENCH_CLOCK_SMS);
     void *arguments[] = {&marks, &delay_ns};
     return bench_driver_check(clock->driver,
                               clock->driver->launch(clock->mark, clock->num_sms, 1, 1, 1, 1, 1, 0,
@@ -84,8 +80,8 @@ ftj_status bench_clock_begin(struct bench_clock *clock, struct CUstream_st *stre
 {
     if (!clock->mark)
         return FTJ_OK;
-    const ftj_status status =
-        ftj_memory_fill(clock->ctx, clock->marks, 0, 2 * BENCH_CLOCK_SMS * sizeof(struct mark));
+    const ftj_status status = ftj_memory_fill(clock->ctx, clock->marks, 0,
+                                              2 * BENCH_CLOCK_SMS * sizeof(struct bench_mark));
     return status ? status : note(clock, 0, QUEUE_NS, stream);
 }
 
@@ -94,24 +90,27 @@ ftj_status bench_clock_end(struct bench_clock *clock, struct CUstream_st *stream
     return clock->mark ? note(clock, 1, 0, stream) : FTJ_OK;
 }
 
-unsigned bench_clock_mhz(const struct bench_clock *clock)
+unsigned bench_clock_mean(const struct bench_mark *begin, const struct bench_mark *end,
+                          size_t count)
 {
-    struct mark marks[2][BENCH_CLOCK_SMS];
-    if (!clock->mark || ftj_memory_read(clock->ctx, marks, clock->marks, sizeof(marks)))
-        return 0;
-
     double cycles = 0;
     double ns = 0;
-    for (int sm = 0; sm < BENCH_CLOCK_SMS; sm++) {
+    for (size_t sm = 0; sm < count; sm++) {
         /* An SM that one of the launches did not reach has no pair. */
-        const bool is_pair = marks[0][sm].ns && marks[1][sm].ns > marks[0][sm].ns &&
-                             marks[1][sm].cycles > marks[0][sm].cycles;
-        if (is_pair) {
-            cycles += (double)(marks[1][sm].cycles - marks[0][sm].cycles);
-            ns += (double)(marks[1][sm].ns - marks[0][sm].ns);
+        if (begin[sm].ns && end[sm].ns > begin[sm].ns && end[sm].cycles > begin[sm].cycles) {
+            cycles += (double)(end[sm].cycles - begin[sm].cycles);
+            ns += (double)(end[sm].ns - begin[sm].ns);
         }
     }
     return ns > 0 ? (unsigned)(1e3 * cycles / ns + 0.5) : 0;
+}
+
+unsigned bench_clock_mhz(const struct bench_clock *clock)
+{
+    struct bench_mark marks[2][BENCH_CLOCK_SMS];
+    if (!clock->mark || ftj_memory_read(clock->ctx, marks, clock->marks, sizeof(marks)))
+        return 0;
+    return bench_clock_mean(marks[0], marks[1], BENCH_CLOCK_SMS);
 }
 
 void bench_driver_release(char *text, unsigned size)

@@ -7,13 +7,24 @@
 #include "bench/bench_driver.h"
 #include "ftjit/memory.h"
 
+/* A note of one SM. */
+struct bench_mark {
+    uint64_t cycles;
+    uint64_t ns; /* 0: there is none */
+};
+
+/* MHz between notes of `count` SMs at two times: the mean over those that have both, 0 when none
+ * has. */
+unsigned bench_clock_mean(const struct bench_mark *begin, const struct bench_mark *end,
+                          size_t count);
+
 /* Notes of every SM's cycle counter beside the time. A zeroed one knows no clock. */
 struct bench_clock {
     ftj_context *ctx;                  /* borrowed */
     const struct bench_driver *driver; /* borrowed */
     struct CUmod_st *module;
     struct CUfunc_st *mark;
-    void *marks; /* [2][BENCH_CLOCK_SMS] of cycles and nanoseconds; owned, on the device */
+    void *marks; /* [2][BENCH_CLOCK_SMS] struct bench_mark; owned, on the device */
     unsigned num_sms;
 };
 

@@ -165,6 +165,17 @@ Test(bench_sets, rotate_past_the_l2_within_the_memory)
     cr_expect_leq(bench_num_sets(&session, 1u << 20, 8ull << 30), 8);
 }
 
+Test(bench_clock, is_the_mean_over_the_sms_that_both_notes_have)
+{
+    const struct bench_mark begin[] = {{1000, 5000}, {7, 5000}, {9000, 5000}, {0, 0}};
+    const struct bench_mark end[] = {{19000, 15000}, {0, 0}, {25000, 15000}, {800, 15000}};
+    /* 18,000 and 16,000 cycles in 10 us each. */
+    cr_expect_eq(bench_clock_mean(begin, end, 4), 1700);
+    cr_expect_eq(bench_clock_mean(begin, end, 1), 1800);
+    cr_expect_eq(bench_clock_mean(&begin[3], &end[3], 1), 0);
+    cr_expect_eq(bench_clock_mean(begin, begin, 4), 0);
+}
+
 Test(bench_random, permutations_hold_every_number_once_and_values_are_normal)
 {
     struct bench_random random = {7};
