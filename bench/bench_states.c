@@ -5,7 +5,7 @@
 #include <time.h>
 
 #define REST_NS     60000000
-#define NUM_SAMPLES 9
+#define NUM_SAMPLES 7
 /* Sustained: ten stretches follow each other; the first two are left out, the card is falling. */
 #define STRETCH_US  50000.0
 #define NUM_FALLING 2

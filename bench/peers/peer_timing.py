@@ -7,7 +7,7 @@ import statistics
 import time
 
 REST_S = 0.06
-NUM_SAMPLES = 9
+NUM_SAMPLES = 7
 STRETCH_US = 50000.0
 NUM_FALLING, NUM_STEADY = 2, 8
 NUM_SMS = 1024
