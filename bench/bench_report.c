@@ -3,6 +3,7 @@
 #include "bench/bench_report.h"
 
 #include <math.h>
+#include <string.h>
 #include <time.h>
 
 void bench_report_head(FILE *out, const struct bench_session *session)
@@ -208,6 +209,8 @@ static void add_state(cJSON *rows, const struct bench_row *row, enum bench_state
     else
         cJSON_AddNullToObject(json, "clock_mhz");
     cJSON_AddStringToObject(json, "variant", row->variant);
+    if (strcmp(session->info.features, session->info.probed))
+        cJSON_AddStringToObject(json, "features", session->info.features);
 
     cJSON *check = cJSON_AddObjectToObject(json, "check");
     cJSON_AddBoolToObject(check, "ok", row->check_ok);

@@ -51,7 +51,7 @@ def peers_of(case, digits):
 def memory_table(cases):
     """Of decode and store."""
     titles = ('case', 'format', 'order', 'page', 'us', 'GB/s', 'share', 'MHz', 'x 16-bit',
-              'sustained us', 'share', 'MHz', 'x 16-bit', 'error', 'peers, us')
+              'sustained us', 'share', 'MHz', 'x 16-bit', 'error', 'kernel', 'peers, us')
     lines = []
     for case in cases:
         row, base = case.row, baseline(cases, case)
@@ -64,7 +64,7 @@ def memory_table(cases):
             line += [fixed(case.value(state, 'ceiling_share'), 3),
                      fixed(case.value(state, 'clock_mhz')),
                      ratio(base.value(state, 'us') if base else None, us)]
-        lines.append(line + [check_of(row), peers_of(case, 1)])
+        lines.append(line + [check_of(row), row.get('variant', ''), peers_of(case, 1)])
     return markdown_table(titles, lines)
 
 
@@ -108,7 +108,7 @@ def mixed_lines(cases):
 
 def plots(run):
     """(name, what it shows, SVG) of the plots that a run has rows for."""
-    cases = cases_of(run['rows'])
+    cases = cases_of([row for row in run['rows'] if 'features' not in row])
     decodes = [case for case in cases if case.row['op'] == 'decode' and 'shape' in case.row]
     series, shares, speeds = {}, {}, {}
     for case in decodes:

@@ -17,7 +17,7 @@ class Case:
         row = self.row
         return (row['op'], row.get('shape'), row['head_dim'], row['q_heads'], row['kv_heads'],
                 row['batch'], row['context'], row.get('new'), row.get('keys'), row['page'],
-                row['order'])
+                row['order'], row.get('features'))
 
     def value(self, state, name):
         row = self.states.get(state)

@@ -19,7 +19,11 @@ out=${OUT:-$build/round}
 work=$build/work
 device=${FTJIT_ROUND_DEVICE:-cuda} # cpu: a dry run of this script
 bench_workloads=${FTJIT_ROUND_BENCH:-main,small}
-[ "$device" != cpu ] || bench_workloads=cpu
+bench_narrowed=16k
+if [ "$device" = cpu ]; then
+    bench_workloads=cpu
+    bench_narrowed=cpu
+fi
 processes=$(nproc)
 [ "$processes" -le 16 ] || processes=16
 deadline=$(($(date +%s) + 580))
@@ -182,12 +186,16 @@ bench() {
     failed=0
     : >"$out/bench.txt"
     commit=$(cat "$build/commit")
-    rm -f "$work/rows.json"
+    rm -f "$work/rows.json" "$work/narrowed.json"
     bench_step rows 240 decode store extend --workload "$bench_workloads" --commit "$commit" \
         --out "$work/rows.json"
+    # What a GPU without bulk copies and wgmma would run.
+    bench_step narrowed 60 extend --workload "$bench_narrowed" --kv-dtype bf16,fp8,nvfp4 \
+        --features -tma,-wgmma --commit "$commit" --out "$work/narrowed.json"
     bench_step launch 30 launch
     bench_step start 60 start
-    python3 tests/gpu_record.py results "$results" "$out" "$work/rows.json" || failed=$((failed + 1))
+    python3 tests/gpu_record.py results "$results" "$out" "$work/rows.json" \
+        "$work/narrowed.json" || failed=$((failed + 1))
     suite bench "$passed" "$failed" 0 "$started"
 }
 

@@ -42,6 +42,8 @@ RUN = {
         extend('bf16', 700.0, 'rested', peer_cudnn_tflops=625.0),
         extend('bf16', 640.0, 'sustained', peer_cudnn_tflops=575.0),
         extend('nvfp4', 600.0, 'rested', peer_cudnn_tflops=625.0),
+        extend('bf16', 350.0, 'rested', variant='attn_extend_sm80', features='cp_async'),
+        extend('nvfp4', 300.0, 'rested', variant='attn_extend_sm80', features='cp_async'),
     ],
     'peers': [{'peer': 'cudnn', 'op': 'extend', 'shape': '16k', 'format': 'bf16', 'state': 'rested',
                'us': 3500.0, 'tflops': 625.0, 'clock_mhz': None, 'error': 0.002}],
@@ -58,10 +60,10 @@ class Page(unittest.TestCase):
         self.drawn = list(make_page.plots(RUN))
         self.lines = '\n'.join(make_page.page(RUN, 'gpu', self.drawn)).splitlines()
 
-    def cells(self, *starts):
-        """The cells of the one table line that begins with these."""
+    def cells(self, *starts, kernel=''):
+        """The cells of the one table line that begins with these and names the kernel."""
         begin = '| ' + ' | '.join(starts) + ' |'
-        line, = [line for line in self.lines if line.startswith(begin)]
+        line, = [line for line in self.lines if line.startswith(begin) and kernel in line]
         return [cell.strip() for cell in line.strip('|').split('|')]
 
     def test_both_states_of_a_case_stand_in_one_line(self):
@@ -75,12 +77,19 @@ class Page(unittest.TestCase):
         self.assertEqual(cells[8], '2.00')
 
     def test_extend_is_held_against_cudnn_of_the_same_state(self):
-        cells = self.cells('16k: 1 x 16384 of 16384, D128, 32/8', 'bf16')
+        cells = self.cells('16k: 1 x 16384 of 16384, D128, 32/8', 'bf16', kernel='sm90')
         self.assertEqual(cells[4:12], ['700.0', '1800', '1.00', '1.12', '640.0', '1800', '1.00',
                                        '1.11'])
-        cells = self.cells('16k: 1 x 16384 of 16384, D128, 32/8', 'nvfp4')
+        cells = self.cells('16k: 1 x 16384 of 16384, D128, 32/8', 'nvfp4', kernel='sm90')
         self.assertEqual(cells[6:11], ['0.86', '0.96', '', '', ''])
         self.assertEqual(cells[-1], 'cudnn 625')
+
+    def test_a_device_with_less_is_held_against_itself_and_not_drawn(self):
+        cells = self.cells('16k: 1 x 16384 of 16384, D128, 32/8', 'nvfp4', kernel='sm80')
+        self.assertEqual(cells[4:8], ['300.0', '1800', '0.86', ''])
+        drawn = {name: text for name, _, text in self.drawn}
+        self.assertIn('16k, nvfp4: 600', drawn['extend-rested'])
+        self.assertNotIn('16k, nvfp4: 300', drawn['extend-rested'])
 
     def test_peers_that_were_left_out_are_named(self):
         self.assertIn('fa3 was not timed on extend 16k: it is not there.', self.lines)
