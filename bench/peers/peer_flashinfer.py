@@ -9,15 +9,14 @@ class FlashInferPeer:
     def __init__(self, name):
         self.name = name
         self.kind = name.split('_')[0]
+        self.op = {'xqa': 'decode', 'fa3': 'extend'}.get(self.kind)  # None: both
         self.value_type = 'float8_e4m3fn' if name.endswith('_fp8') else 'bfloat16'
 
     def refuses(self, shape):
-        if self.kind == 'xqa' and shape.op != 'decode':
-            return 'it is for decode'
+        if self.op not in (None, shape.op):
+            return f'it is for {self.op}'
         if self.kind == 'xqa' and not shape.is_even:
             return 'it is asked for equal lengths only'
-        if self.kind == 'fa3' and shape.op != 'extend':
-            return 'it is for extend'
         return None
 
     def calls(self, torch, cache):

@@ -4,6 +4,7 @@
 
 class TorchPeer:
     value_type = 'bfloat16'
+    op = None  # both
 
     def __init__(self, name):
         self.name = name

@@ -29,6 +29,8 @@ DEFAULT = 'cudnn,flash,fa2,xqa,xqa_fp8'
 
 def sentence(error):
     """The first line of what went wrong, without its full stop."""
+    if type(error).__name__ == 'MissingJITCacheError':
+        return 'its kernel has not been compiled'
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return f'{type(error).__name__}: {lines[0] if lines else ""}'[:200].rstrip(' .:')
 
@@ -92,7 +94,17 @@ def merge(document, peer_rows, skipped):
             row[f'peer_{peer}_{unit}'] = theirs[unit]
 
 
+def skipped_sentences(skipped):
+    """One for each peer, operation and reason; `skipped` has (peer, shape, reason)."""
+    names = {}
+    for peer, shape, reason in skipped:
+        names.setdefault((peer, shape.op, reason), []).append(shape.name)
+    return [f'{peer} was not timed on {op} {", ".join(shapes)}: {reason}.'
+            for (peer, op, reason), shapes in names.items()]
+
+
 def run(names, document, only_build):
+    """(rows, sentences about what was left out)."""
     import torch
     clock = Clock(torch)
     rows, skipped = [], []
@@ -111,9 +123,10 @@ def run(names, document, only_build):
                 except Exception as error:  # whatever a peer does, the others go on
                     reason = broken[geometry] = sentence(error)
                 torch.cuda.empty_cache()
-            if reason:
-                skipped.append(f'{name} was not timed on {shape.op} {shape.name}: {reason}.')
-    return rows, skipped
+            # That a decode kernel is for decode alone is no news.
+            if reason and peer.op in (None, shape.op):
+                skipped.append((name, shape, reason))
+    return rows, skipped_sentences(skipped)
 
 
 def main():

@@ -94,5 +94,15 @@ class Running(unittest.TestCase):
                          'ValueError: no such dtype')
 
 
+    def test_what_was_left_out_is_said_once_for_each_reason(self):
+        shapes = [peer_case.shape_of(row(shape=name)) for name in ('1x1k', '8x1k', '16x16k')]
+        skipped = [('fa2', shape, 'it is missing') for shape in shapes[:2]]
+        skipped += [('fa2', shapes[2], 'it failed'), ('xqa', shapes[2], 'it is missing')]
+        self.assertEqual(run_peers.skipped_sentences(skipped), [
+            'fa2 was not timed on decode 1x1k, 8x1k: it is missing.',
+            'fa2 was not timed on decode 16x16k: it failed.',
+            'xqa was not timed on decode 16x16k: it is missing.'])
+
+
 if __name__ == '__main__':
     unittest.main(argv=sys.argv[:1])
