@@ -91,8 +91,10 @@ static const struct bench_shape extend_shapes[] = {
     {"2k-over-30k", "main", "a chunk of a long one", 128, 32, 8, 1, 32768, 2048, .page = 64},
     {"8k-d256", "main", "head_dim 256, group 8", 256, 16, 2, 1, 8192, 8192, .page = 64},
     {"8k-d64", "main", "head_dim 64", 64, 32, 8, 1, 8192, 8192, .page = 64},
-    {"8k+63x128", "main", "a prefill among short ones", 128, 32, 8, 1, 8192, 8192, .page = 64,
+    {"8k+63x128", "main,ragged", "a prefill among short ones", 128, 32, 8, 1, 8192, 8192, .page = 64,
      .more_batch = 63, .more_context = 128, .more_fresh = 128},
+
+    {"8k", "ragged", "the same prefill alone", 128, 32, 8, 1, 8192, 8192, .page = 64},
 
     /* The same work whatever the context. */
     {"window-2k-of-8k", "window", "2048 visible keys", 128, 32, 8, 1, 8192, 4096, .page = 64,

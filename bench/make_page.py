@@ -93,17 +93,32 @@ def peers_table(run):
         for row in run['peers']])
 
 
-def mixed_lines(cases):
-    """Mixed batches beside the equal ones with as many tokens."""
-    for mixed, equal in (('1x128k+31x4k', '32x8064'), ('1x16k+15x64', '16x1084')):
+# What should cost the same for each byte (decode) or operation (extend).
+COMPARED = (
+    ('1x128k+31x4k', '32x8064'), ('1x16k+15x64', '16x1084'), ('8k+63x128', '8k'),
+    ('16k-by-1k', '16k'), ('16k-by-1001', '16k'), ('16k-by-4k', '16k'),
+    ('window-2k-of-128k', 'window-2k-of-8k'),
+)
+
+
+def cost(row):
+    """Of a byte, or of an operation, up to a factor."""
+    return 1 / row.get('gbs', row.get('tflops'))
+
+
+def compared_lines(cases):
+    plain = {(case.row.get('shape'), case.row['format'], case.row.get('keys')): case.row
+             for case in cases if 'features' not in case.row}
+    for one, other in COMPARED:
         parts = []
-        for case in cases:
-            other = next((one for one in cases if one.row.get('shape') == equal and
-                          one.row['format'] == case.row['format']), None)
-            if case.row.get('shape') == mixed and other:
-                parts.append(f"{case.row['format']} {ratio(case.row['us'], other.row['us'], 3)}")
+        for (shape, form, keys), row in plain.items():
+            like = plain.get((other, form, keys))
+            if shape == one and like:
+                where = ', keys beside,' if keys == 'beside' else ''
+                parts.append(f'{form}{where} {ratio(cost(row), cost(like), 3)}')
         if parts:
-            yield f'\nTime of {mixed} over that of {equal}, the same bytes: {", ".join(parts)}.'
+            what = 'byte' if cases[0].row['op'] == 'decode' else 'operation'
+            yield f'\nTime for each {what} of {one}, over that of {other}: {", ".join(parts)}.'
 
 
 def plots(run):
@@ -165,7 +180,7 @@ def page(run, stem, drawn):
         if cases:
             yield f'\n### {op}\n'
             yield from table(cases)
-            yield from mixed_lines(cases)
+            yield from compared_lines(cases)
     if run.get('peers'):
         yield '\n### peers\n'
         yield from peers_table(run)

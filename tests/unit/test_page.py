@@ -27,8 +27,8 @@ def decode(context, form, us, state='rested', **changed):
 
 
 def extend(form, tflops, state, **changed):
-    row = decode(16384, form, 1e3, state, op='extend', shape='16k', new=16384, keys='cache',
-                 tflops=tflops, **changed)
+    row = decode(16384, form, 1e3, state, **{'op': 'extend', 'shape': '16k', 'new': 16384,
+                                             'keys': 'cache', 'tflops': tflops, **changed})
     del row['gbs'], row['ceiling_share']
     return row
 
@@ -90,6 +90,17 @@ class Page(unittest.TestCase):
         drawn = {name: text for name, _, text in self.drawn}
         self.assertIn('16k, nvfp4: 600', drawn['extend-rested'])
         self.assertNotIn('16k, nvfp4: 300', drawn['extend-rested'])
+
+    def test_what_should_cost_the_same_is_compared(self):
+        cases = cases_of([extend('bf16', 600.0, 'rested', shape='8k'),
+                          extend('bf16', 480.0, 'rested', shape='8k+63x128'),
+                          extend('bf16', 100.0, 'rested', shape='8k+63x128', features='none')])
+        self.assertEqual(list(make_page.compared_lines(cases)), [
+            '\nTime for each operation of 8k+63x128, over that of 8k: bf16 1.250.'])
+        cases = cases_of([decode(8064, 'fp8', 10.0, shape='32x8064', gbs=4000.0),
+                          decode(1, 'fp8', 10.0, shape='1x128k+31x4k', gbs=3200.0)])
+        self.assertEqual(list(make_page.compared_lines(cases)), [
+            '\nTime for each byte of 1x128k+31x4k, over that of 32x8064: fp8 1.250.'])
 
     def test_peers_that_were_left_out_are_named(self):
         self.assertIn('fa3 was not timed on extend 16k: it is not there.', self.lines)
