@@ -99,7 +99,8 @@ static ftj_status init_cache(struct bench_job *job, const ftj_kv_layout *layout,
     /* An extend is no read of its cache: it goes over it many times, and has rested between. */
     job->num_sets = job->is_extend ? 1
                                    : bench_num_sets(job->session, bench_job_bytes(job),
-                                                    pages_per_set * layout->page_bytes);
+                                                    pages_per_set * layout->page_bytes,
+                                                    job->run->shape->pool_sets);
     ftj_status status =
         bench_pool_init(&job->pool, job->session->ctx, layout, pages_per_set * job->num_sets);
     if (!status)

@@ -182,6 +182,8 @@ static void add_shape(cJSON *json, const struct bench_row *row)
     }
     if (shape->more_batch)
         add_requests(json, shape);
+    if (shape->pool_sets)
+        cJSON_AddNumberToObject(json, "pool_sets", shape->pool_sets);
     if (shape->chunk)
         cJSON_AddNumberToObject(json, "chunk", shape->chunk);
     if (shape->window)

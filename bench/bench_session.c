@@ -88,11 +88,12 @@ ftj_status bench_case_run(struct bench_session *session, const struct bench_case
 }
 
 uint32_t bench_num_sets(const struct bench_session *session, uint64_t bytes_per_call,
-                        uint64_t memory_per_set)
+                        uint64_t memory_per_set, uint32_t least)
 {
     if (session->info.kind != FTJ_DEVICE_CUDA)
         return 2;
-    const uint64_t wanted = 4 * session->info.l2_bytes / bytes_per_call + 1;
+    const uint64_t past_l2 = 4 * session->info.l2_bytes / bytes_per_call + 1;
+    const uint64_t wanted = past_l2 < least ? least : past_l2;
     const uint64_t room = session->info.memory_bytes / 2 / memory_per_set;
     uint64_t sets = wanted < room ? wanted : room;
     sets = sets < MAX_SETS ? sets : MAX_SETS;

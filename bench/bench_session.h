@@ -76,10 +76,10 @@ FTJ_NODISCARD ftj_status bench_extend_run(struct bench_session *session,
 FTJ_NODISCARD ftj_status bench_store_run(struct bench_session *session,
                                          const struct bench_case *run, struct bench_row *row);
 
-/* Sets of inputs to rotate over, so that the L2 serves none of `bytes_per_call` again: 2 or more,
- * within half of the device's memory when each takes `memory_per_set`. */
+/* Sets of inputs to rotate over, so that the L2 serves none of `bytes_per_call` again: `least` (2
+ * or more) or more, within half of the device's memory when each takes `memory_per_set`. */
 uint32_t bench_num_sets(const struct bench_session *session, uint64_t bytes_per_call,
-                        uint64_t memory_per_set);
+                        uint64_t memory_per_set, uint32_t least);
 /* Calls of one graph: every set, equally often. */
 uint32_t bench_num_calls(const struct bench_session *session, uint32_t num_sets);
 

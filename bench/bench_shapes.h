@@ -25,6 +25,7 @@ struct bench_shape {
     uint32_t window; /* visible keys; 0: all */
     bool sinks;
     ftj_kv_order order;
+    uint32_t pool_sets; /* the pool holds at least so many times these requests */
     /* Beside those, requests of other sizes. */
     uint32_t more_batch;
     uint32_t more_context;

@@ -93,7 +93,7 @@ static ftj_status job_init(struct store_job *job, const ftj_attention_desc *desc
         return status;
 
     job->num_sets =
-        bench_num_sets(job->session, bytes_moved(job, layout), bytes_moved(job, layout));
+        bench_num_sets(job->session, bytes_moved(job, layout), bytes_moved(job, layout), 2);
     const uint64_t tokens = (uint64_t)job->num_sets * shape->batch;
     const uint64_t num_pages = (tokens + job->run->page - 1) / job->run->page;
     status = bench_pool_init(&job->pool, ctx, layout, num_pages);

@@ -17,6 +17,8 @@ static const struct bench_shape decode_shapes[] = {
 
     {"1x4k", "context", "time against context", 128, 32, 8, 1, 4096, .page = 64},
     {"1x16k", "context", "time against context", 128, 32, 8, 1, 16384, .page = 64},
+    {"1x16k-of-8m", "context", "1x16k in a pool of 8M tokens", 128, 32, 8, 1, 16384, .page = 64,
+     .pool_sets = 512},
     {"1x64k", "context", "time against context", 128, 32, 8, 1, 65536, .page = 64},
     {"1x256k", "context", "time against context", 128, 32, 8, 1, 262144, .page = 64},
     {"1x1m", "context", "time against context", 128, 32, 8, 1, 1048576, .page = 64},

@@ -95,7 +95,7 @@ def peers_table(run):
 
 # What should cost the same for each byte (decode) or operation (extend).
 COMPARED = (
-    ('1x128k+31x4k', '32x8064'), ('1x16k+15x64', '16x1084'), ('8k+63x128', '8k'),
+    ('1x16k-of-8m', '1x16k'), ('1x128k+31x4k', '32x8064'), ('1x16k+15x64', '16x1084'), ('8k+63x128', '8k'),
     ('16k-by-1k', '16k'), ('16k-by-1001', '16k'), ('16k-by-4k', '16k'),
     ('window-2k-of-128k', 'window-2k-of-8k'),
 )
@@ -131,7 +131,7 @@ def plots(run):
         is_plain = row['order'] == 'packed' and row['page'] == 64 and 'window' not in row
         if (row['head_dim'], row['q_heads'], row['kv_heads']) != (128, 32, 8) or not is_plain:
             continue
-        if row['batch'] == 1:
+        if row['batch'] == 1 and 'pool_sets' not in row:
             series.setdefault(row['format'], []).append((row['context'], row['us']))
         if row['batch'] * row['context'] >= 131072 and 'requests' not in row:
             shares.setdefault(row['shape'], {})[row['format']] = row['ceiling_share']

@@ -156,13 +156,16 @@ Test(bench_sets, rotate_past_the_l2_within_the_memory)
 {
     const struct bench_session session = {
         .info = {.kind = FTJ_DEVICE_CUDA, .l2_bytes = 60u << 20, .memory_bytes = 128ull << 30}};
-    const uint32_t small = bench_num_sets(&session, 1u << 20, 1u << 20);
+    const uint32_t small = bench_num_sets(&session, 1u << 20, 1u << 20, 2);
     cr_expect_geq(small, 4 * 60);
     cr_expect_eq(bench_num_calls(&session, small) % small, 0);
-    cr_expect_eq(bench_num_sets(&session, 1ull << 30, 1ull << 30), 2);
+    cr_expect_eq(bench_num_sets(&session, 1ull << 30, 1ull << 30, 0), 2);
     cr_expect_eq(bench_num_calls(&session, 2), 20);
+    /* A large pool is asked for, and had as far as there is room. */
+    cr_expect_eq(bench_num_sets(&session, 64u << 20, 64u << 20, 512), 512);
+    cr_expect_eq(bench_num_sets(&session, 1ull << 30, 1ull << 30, 512), 64);
     /* A window over a long context: few bytes a call, much memory a set. */
-    cr_expect_leq(bench_num_sets(&session, 1u << 20, 8ull << 30), 8);
+    cr_expect_leq(bench_num_sets(&session, 1u << 20, 8ull << 30, 0), 8);
 }
 
 Test(bench_clock, is_the_mean_over_the_sms_that_both_notes_have)
