@@ -171,7 +171,7 @@ static ftj_status init_inputs(struct bench_job *job, struct bench_random *random
         status = init_sinks(job, random);
     if (!status)
         status = ftj_memory_alloc(ctx, bench_job_values(job) * sizeof(uint16_t), &job->o);
-    job->workspace_bytes = ftj_attention_workspace_bytes(job->attn, job->batch);
+    job->workspace_bytes = ftj_attention_workspace_bytes(job->attn);
     if (!status && job->workspace_bytes)
         status = ftj_memory_alloc(ctx, job->workspace_bytes, &job->workspace);
     return status;

@@ -70,7 +70,7 @@ ftj_status bench_tiny_inputs(struct bench_tiny *tiny)
                      .block_table_stride = 1},
         .q = rows + 2 * ROW_BYTES,
         .o = rows + 3 * ROW_BYTES,
-        .workspace_bytes = ftj_attention_workspace_bytes(tiny->attn, 1),
+        .workspace_bytes = ftj_attention_workspace_bytes(tiny->attn),
     };
     status = ftj_memory_write(tiny->ctx, small + SMALL_BYTES, &length, sizeof(length));
     if (!status && tiny->decode.workspace_bytes)

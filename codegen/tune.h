@@ -13,6 +13,9 @@
 
 bool ftj_tune_store(const struct ftj_problem *problem, const struct ftj_device *device,
                     struct ftj_config *config);
+/* The same, started while the kernel before it still runs. */
+bool ftj_tune_store_overlapped(const struct ftj_problem *problem, const struct ftj_device *device,
+                               struct ftj_config *config);
 void ftj_write_store(struct ftj_text *text, const struct ftj_problem *problem,
                      const struct ftj_config *config, const struct ftj_device *device);
 

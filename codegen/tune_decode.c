@@ -14,7 +14,6 @@
 #define NARROW_REGISTERS 72u  /* O, Q and scores of a kernel that is to run sixteen warps */
 #define MAX_N_TILES      4u   /* past it the scores take too many registers */
 #define WIDE_HEAD        256u /* above it, Q is kept in shared memory */
-#define CUT_BYTES        16u  /* block/segments.cuh */
 #define MBARRIER_BYTES   8u   /* a stage filled by bulk copies has one */
 #define BULK_ALIGNMENT   16u
 #define MAX_STAGES       8u
@@ -56,7 +55,7 @@ static uint32_t fixed_bytes(const struct ftj_problem *problem, const struct ftj_
     const uint32_t query = problem->head_dim > WIDE_HEAD
                                ? config->n_tiles * (problem->head_dim / 16) * 2 * WARP_SIZE * 4
                                : 0;
-    return slots * slot + query + CUT_BYTES;
+    return slots * slot + query;
 }
 
 /* Fill a block's memory with as many stages as there is use for; false when not even `least` fit.
@@ -192,6 +191,7 @@ bool ftj_tune_decode_bulk(const struct ftj_problem *problem, const struct ftj_de
             return false;
     }
     config->n_tiles = n_tiles(problem);
+    config->overlaps_previous = true;
     for (size_t i = 0; i < sizeof(shapes) / sizeof(*shapes); i++) {
         const uint32_t stage_bytes = bulk_stage_bytes(problem, shapes[i].tile_tokens);
         if (shapes[i].blocks * shapes[i].warps > WIDE_WARPS && !is_narrow(problem, config))
@@ -288,6 +288,7 @@ void ftj_write_decode_bulk(struct ftj_text *text, const struct ftj_problem *prob
     write_numbers(text, numbers, sizeof(numbers) / sizeof(*numbers));
 }
 
+/* Four threads, or so, have the same four columns of a row. */
 bool ftj_tune_combine(const struct ftj_problem *problem, const struct ftj_device *device,
                       struct ftj_config *config)
 {
@@ -296,8 +297,8 @@ bool ftj_tune_combine(const struct ftj_problem *problem, const struct ftj_device
     config->n_tiles = n_tiles(problem);
     config->num_threads = 256;
     config->min_blocks = 1;
-    config->rows_per_block = 1;
-    config->smem_bytes = config->num_threads / quads * (quads * 16 + 8);
+    config->rows_per_block = quads < 64 ? 64 / quads : 1;
+    config->smem_bytes = config->num_threads * 24;
     return true;
 }
 
@@ -314,4 +315,6 @@ void ftj_write_combine(struct ftj_text *text, const struct ftj_problem *problem,
     (void)device;
     ftj_text_printf(text, "    using Element = %s;\n", ftj_type_name(problem->dtype));
     ftj_text_printf(text, "    static constexpr int n_tiles = %u;\n", config->n_tiles);
+    ftj_text_printf(text, "    static constexpr int rows_per_block = %u;\n",
+                    config->rows_per_block);
 }

@@ -32,6 +32,14 @@ bool ftj_tune_store(const struct ftj_problem *problem, const struct ftj_device *
     return true;
 }
 
+bool ftj_tune_store_overlapped(const struct ftj_problem *problem, const struct ftj_device *device,
+                               struct ftj_config *config)
+{
+    ftj_tune_store(problem, device, config);
+    config->overlaps_previous = true;
+    return true;
+}
+
 static const char *encoder_name(ftj_kv_format format)
 {
     switch (format) {

@@ -9,12 +9,24 @@
 
 const struct ftj_variant ftj_variants[] = {
     {
+        .name = "kv_store_sm90",
+        .op = FTJ_KERNEL_STORE,
+        .covers = ANY_DTYPE | ANY_KV,
+        .uses = FTJ_HAS_FP8_CONVERT | FTJ_HAS_TMA,
+        .tune = ftj_tune_store_overlapped,
+        .write = ftj_write_store,
+        .includes = "block/launch_overlapped.cuh kernel/kv_store.cuh",
+        .kernel = "KvStore",
+        .params_type = "ftj_store_params",
+        .exact_rounding = true,
+    },
+    {
         .name = "kv_store",
         .op = FTJ_KERNEL_STORE,
         .covers = ANY_DTYPE | ANY_KV,
         .tune = ftj_tune_store,
         .write = ftj_write_store,
-        .includes = "kernel/kv_store.cuh",
+        .includes = "block/launch_in_order.cuh kernel/kv_store.cuh",
         .kernel = "KvStore",
         .params_type = "ftj_store_params",
         .exact_rounding = true,

@@ -93,7 +93,7 @@ static ftj_status fill_buffers(const struct layer *layer, void *buffers[num_buff
         [query] = {zeros, sizeof(zeros)},
         [output] = {NULL, sizeof(zeros)},
         [lse] = {NULL, q_heads * sizeof(float)},
-        [workspace] = {NULL, ftj_attention_workspace_bytes(layer->attn, 1)},
+        [workspace] = {NULL, ftj_attention_workspace_bytes(layer->attn)},
         [cache] = {NULL, num_pages * layer->page_bytes},
     };
     for (int i = 0; i < num_buffers; i++) {
@@ -126,7 +126,7 @@ static ftj_status attend(struct layer *layer, void *buffers[num_buffers])
         .o = buffers[output],
         .lse = buffers[lse],
         .workspace = buffers[workspace],
-        .workspace_bytes = ftj_attention_workspace_bytes(layer->attn, 1),
+        .workspace_bytes = ftj_attention_workspace_bytes(layer->attn),
     };
     const ftj_status status = step(layer, &new_tokens, &queries, NULL);
     return status ? status : ftj_stream_synchronize(layer->ctx, NULL);

@@ -87,16 +87,15 @@ static ftj_status check_decode_strides(const struct ftj_attention *attn,
 static ftj_status set_workspace(const struct ftj_attention *attn, const ftj_decode_args *args,
                                 ftj_decode_params *params)
 {
-    const struct ftj_workspace plan = ftj_workspace_plan(attn, args->requests.batch);
+    const struct ftj_workspace plan = ftj_workspace_plan(attn);
     if (args->workspace_bytes < plan.bytes)
         return ftj_fail(&attn->ctx->log, FTJ_E_INVALID,
-                        "workspace_bytes is %zu; a batch of %u needs %zu", args->workspace_bytes,
-                        args->requests.batch, plan.bytes);
+                        "workspace_bytes is %zu; a decode needs %zu", args->workspace_bytes,
+                        plan.bytes);
     const ftj_status status = ftj_check_argument(attn, "workspace", args->workspace, 256);
     const uint64_t base = ftj_address(args->workspace);
     params->partial_out = base + plan.partial_out;
     params->partial_state = base + plan.partial_state;
-    params->segments = base + plan.segments;
     return status;
 }
 
@@ -146,6 +145,10 @@ ftj_status ftj_args_decode(const struct ftj_attention *attn, const ftj_decode_ar
     params->num_kv_heads = attn->desc.kv.shape.num_kv_heads;
     params->group = attn->group;
     params->head_blocks = attn->head_blocks;
+    const struct ftj_config *config = &attn->kernels[FTJ_KERNEL_DECODE]->config;
+    params->blocks = attn->decode_blocks;
+    params->tile_tokens = config->tile_tokens;
+    params->min_tiles = config->num_warps / config->warps_per_tile;
     params->softcap = attn->desc.softcap;
     params->score_scale =
         attn->desc.softcap > 0.0f ? attn->desc.sm_scale : attn->desc.sm_scale * log2e;

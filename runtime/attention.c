@@ -182,8 +182,9 @@ ftj_status ftj_attention_decode(ftj_attention *attn, const ftj_decode_args *args
     status = launch(attn, FTJ_KERNEL_DECODE, attn->decode_blocks, &params, sizeof(params), stream);
     if (status)
         return status;
-    const uint64_t rows = (uint64_t)args->requests.batch * attn->desc.num_q_heads;
-    return launch(attn, FTJ_KERNEL_COMBINE, blocks_for(attn, FTJ_KERNEL_COMBINE, rows), &params,
+    const uint32_t rows = attn->group < attn->heads_per_unit ? attn->group : attn->heads_per_unit;
+    return launch(attn, FTJ_KERNEL_COMBINE,
+                  attn->decode_blocks * blocks_for(attn, FTJ_KERNEL_COMBINE, rows), &params,
                   sizeof(params), stream);
 }
 

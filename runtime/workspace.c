@@ -12,15 +12,12 @@ static size_t take(size_t *end, size_t bytes)
     return start;
 }
 
-struct ftj_workspace ftj_workspace_plan(const struct ftj_attention *attn, uint32_t batch)
+struct ftj_workspace ftj_workspace_plan(const struct ftj_attention *attn)
 {
     const size_t rows = (size_t)2 * attn->decode_blocks * attn->heads_per_unit;
-    const size_t num_segments =
-        (size_t)batch * attn->desc.kv.shape.num_kv_heads * attn->head_blocks;
     struct ftj_workspace plan = {0};
     plan.partial_out = take(&plan.bytes, rows * attn->desc.kv.shape.head_dim * sizeof(float));
     plan.partial_state = take(&plan.bytes, rows * 2 * sizeof(float));
-    plan.segments = take(&plan.bytes, num_segments * 2 * sizeof(uint32_t));
     return plan;
 }
 
@@ -34,9 +31,9 @@ struct ftj_extend_workspace ftj_extend_workspace_plan(const struct ftj_attention
     return plan;
 }
 
-size_t ftj_attention_workspace_bytes(const ftj_attention *attn, uint32_t max_batch)
+size_t ftj_attention_workspace_bytes(const ftj_attention *attn)
 {
-    const size_t decode = ftj_workspace_plan(attn, max_batch).bytes;
+    const size_t decode = ftj_workspace_plan(attn).bytes;
     const size_t extend = ftj_extend_workspace_plan(attn).bytes;
     return decode > extend ? decode : extend;
 }

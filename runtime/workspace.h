@@ -8,7 +8,6 @@
 struct ftj_workspace {
     size_t partial_out;   /* float [2 * blocks][heads_per_unit][head_dim] */
     size_t partial_state; /* float2 [2 * blocks][heads_per_unit] */
-    size_t segments;      /* uint2 [batch * num_kv_heads * head_blocks] */
     size_t bytes;
 };
 
@@ -22,8 +21,8 @@ struct ftj_extend_workspace {
 
 struct ftj_extend_workspace ftj_extend_workspace_plan(const struct ftj_attention *attn);
 
-/* Offsets for a batch. A block leaves at most two partial results: of the segment it starts in and
+/* A block leaves at most two partial results: of the segment it starts in and
  * of the one it ends in. */
-struct ftj_workspace ftj_workspace_plan(const struct ftj_attention *attn, uint32_t batch);
+struct ftj_workspace ftj_workspace_plan(const struct ftj_attention *attn);
 
 #endif

@@ -147,8 +147,8 @@ typedef struct ftj_decode_args {
     size_t workspace_bytes;
 } ftj_decode_args;
 
-/** Workspace of a decode of up to max_batch requests, and of any extend. Any thread. */
-FTJ_API size_t ftj_attention_workspace_bytes(const ftj_attention *attn, uint32_t max_batch);
+/** Workspace of any decode and any extend, whatever the batch. Any thread. */
+FTJ_API size_t ftj_attention_workspace_bytes(const ftj_attention *attn);
 
 /**
  * O = softmax(sm_scale * q K^T) V over each request's visible keys.
@@ -189,7 +189,7 @@ typedef struct ftj_extend_args {
     int64_t k_new_head_stride;  ///< elements; 0: D
     int64_t v_new_token_stride;
     int64_t v_new_head_stride;
-    void *workspace; ///< as in ftj_decode_args; its size does not depend on the batch
+    void *workspace; ///< as in ftj_decode_args
     size_t workspace_bytes;
 } ftj_extend_args;
 

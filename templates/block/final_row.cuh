@@ -40,4 +40,17 @@ FTJ_DEVICE void store_quad(typename Element::Storage* o, const Quad& v, float fa
     *reinterpret_cast<ptx::Words2*>(o) = {{bits[0] | bits[1] << 16, bits[2] | bits[3] << 16}};
 }
 
+template <class Element>
+FTJ_DEVICE typename Element::Storage* output_row(const ftj_decode_params& p, uint32_t request,
+                                                 uint32_t q_head) {
+    return pointer<typename Element::Storage>(p.o) + request * p.o_batch_stride +
+           q_head * p.o_head_stride;
+}
+
+FTJ_DEVICE void write_lse(const ftj_decode_params& p, uint32_t request, uint32_t q_head,
+                          float lse) {
+    if (p.lse)
+        pointer<float>(p.lse)[uint64_t(request) * (p.num_kv_heads * p.group) + q_head] = lse;
+}
+
 }  // namespace ftj

@@ -54,22 +54,33 @@ struct OutputRows {
         ptx::sync_block();
     }
 
-    // All threads write what merge() left.
+    // All threads write what merge() left: of tiles `begin` to `end` of the block's range, which
+    // are of one segment. A block has two slots for parts: of the segment that it starts in, and
+    // of the one that it ends in.
     template <class Run>
-    static __device__ __forceinline__ void write(const ftj_decode_params& p, const Cut& cut,
-                                                 const Run& run, uint32_t begin, uint32_t end,
+    static __device__ __forceinline__ void write(const ftj_decode_params& p, const Run& run,
+                                                 uint32_t begin, uint32_t end,
                                                  const unsigned char* shared) {
         const auto* rows = reinterpret_cast<const float*>(shared);
-        const bool holds_start = run.tile == 0;
-        const bool whole = holds_start && end - begin == run.tiles;
-        const uint32_t slot = 2 * ptx::block_index() + (begin != 0);
-        if (holds_start && ptx::thread_index() == 0)
-            describe(p, cut, run, begin, slot);
-        if (whole)
+        if (run.tile == 0 && end - begin == run.tiles)
             write_outputs(p, run, rows);
         else
-            write_partial(p, slot, rows);
+            write_partial(p, 2 * ptx::block_index() + (begin != 0), rows);
         ptx::sync_block();  // the rows have been read
+    }
+
+    // The rows of requests that show no key; the blocks share them out.
+    static __device__ __forceinline__ void write_empty(const ftj_decode_params& p) {
+        const uint32_t q_heads = p.num_kv_heads * p.group;
+        for (uint32_t r = ptx::block_index(); r < p.requests.batch; r += ptx::num_blocks()) {
+            const Visible keys = visible_keys<Config::slot_table>(p.requests, r);
+            if (keys.end > keys.begin)
+                continue;
+            for (uint32_t i = ptx::thread_index(); i < q_heads * quads; i += Config::num_threads)
+                store_quad<Element>(output_row<Element>(p, r, i / quads) + i % quads * 4, {}, 0.0f);
+            for (uint32_t head = ptx::thread_index(); head < q_heads; head += Config::num_threads)
+                write_lse(p, r, head, finalise(p.sinks, head, lowest_score, 0.0f).lse);
+        }
     }
 
 private:
@@ -175,18 +186,6 @@ private:
         return *reinterpret_cast<const Quad*>(rows + row * row_pitch + dim);
     }
 
-    // The block with a segment's first tile says where its partial results are.
-    template <class Run>
-    static __device__ __forceinline__ void describe(const ftj_decode_params& p, const Cut& cut,
-                                                    const Run& run, uint32_t begin, uint32_t slot) {
-        const uint64_t last = cut.begin + begin + run.tiles - 1;
-        auto* segment = pointer<uint32_t>(p.segments) +
-                        2 * ((uint64_t(run.request) * p.num_kv_heads + run.head) * p.head_blocks +
-                             run.head_block);
-        segment[0] = slot;
-        segment[1] = cut.owner(last) - ptx::block_index() + 1;
-    }
-
     template <class Run>
     static __device__ __forceinline__ void write_outputs(const ftj_decode_params& p, const Run& run,
                                                          const float* rows) {
@@ -198,13 +197,10 @@ private:
             const uint32_t row = i / quads, dim = i % quads * 4;
             const FinalRow end =
                 finalise(p.sinks, q_head + row, state[2 * row], state[2 * row + 1]);
-            auto* o = pointer<typename Element::Storage>(p.o) + run.request * p.o_batch_stride +
-                      (q_head + row) * p.o_head_stride;
-            store_quad<Element>(o + dim, quad_at(rows, row, dim), end.factor);
-            if (dim == 0 && p.lse)
-                pointer<float>(
-                    p.lse)[uint64_t(run.request) * (p.num_kv_heads * p.group) + q_head + row] =
-                    end.lse;
+            store_quad<Element>(output_row<Element>(p, run.request, q_head + row) + dim,
+                                quad_at(rows, row, dim), end.factor);
+            if (dim == 0)
+                write_lse(p, run.request, q_head + row, end.lse);
         }
     }
 

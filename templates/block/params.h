@@ -75,10 +75,12 @@ typedef struct ftj_decode_params {
     int64_t o_head_stride;
     uint64_t partial_out;   /* float [2 * blocks][heads_per_unit][head_dim] */
     uint64_t partial_state; /* float2 [2 * blocks][heads_per_unit]: max (log2), sum */
-    uint64_t segments;      /* uint2 [batch * num_kv_heads * head_blocks]: first slot, parts */
     uint32_t num_kv_heads;
     uint32_t group;       /* query heads per kv head */
     uint32_t head_blocks; /* units a kv head's group is cut into */
+    uint32_t blocks;      /* the decode's grid, */
+    uint32_t tile_tokens; /* its tiles, */
+    uint32_t min_tiles;   /* and how many of them a block has at least: for the combine */
     float score_scale;    /* sm_scale * log2(e), or sm_scale with a softcap */
     float softcap;        /* 0: off */
 } ftj_decode_params;

@@ -15,8 +15,7 @@ struct Visible {
     uint32_t begin;
     uint32_t end;
 
-    template <uint32_t tile_tokens>
-    __device__ __forceinline__ uint32_t num_tiles() const {
+    __device__ __forceinline__ uint32_t num_tiles(uint32_t tile_tokens) const {
         return end > begin ? (end - 1) / tile_tokens - begin / tile_tokens + 1 : 0;
     }
 };
@@ -35,11 +34,21 @@ FTJ_DEVICE Visible visible_keys(const ftj_requests_params& requests, uint32_t re
     return {window && length > window ? length - window : 0, length};
 }
 
-// The same where the kind of table is not known when the kernel is compiled.
-FTJ_DEVICE Visible visible_keys(const ftj_requests_params& requests, uint32_t request) {
-    return requests.indptr ? visible_keys<true>(requests, request)
-                           : visible_keys<false>(requests, request);
-}
+// The kind of table, known when a kernel is compiled or not.
+template <bool slot_table>
+struct OfTable {
+    static __device__ __forceinline__ Visible keys(const ftj_requests_params& requests,
+                                                   uint32_t request) {
+        return visible_keys<slot_table>(requests, request);
+    }
+};
+struct OfAnyTable {
+    static __device__ __forceinline__ Visible keys(const ftj_requests_params& requests,
+                                                   uint32_t request) {
+        return requests.indptr ? visible_keys<true>(requests, request)
+                               : visible_keys<false>(requests, request);
+    }
+};
 
 // Where a block stands: a run of tiles of one segment.
 template <uint32_t tile_tokens, bool slot_table>
@@ -54,7 +63,7 @@ struct Segment {
     __device__ __forceinline__ void enter(uint32_t to, Visible its_keys) {
         request = to;
         keys = its_keys;
-        tiles = keys.num_tiles<tile_tokens>();
+        tiles = keys.num_tiles(tile_tokens);
     }
 
     // To the start of the next segment that has tiles. There must be one.
@@ -78,29 +87,109 @@ struct Segment {
     }
 };
 
-// How all tiles were cut: the first `longer` blocks have `each` + 1 of them, the others `each`.
-// Kept in shared memory, for it is wanted once a segment.
+// a / b. In nearly every call all tiles can be counted in 32 bits, and divided so.
+FTJ_DEVICE uint64_t quotient(uint64_t a, uint32_t b) {
+    return a >> 32 ? a / b : static_cast<uint32_t>(a) / b;
+}
+
+// How all tiles are cut: the first `longer` blocks have `each` + 1 of them, the others `each`.
 struct Cut {
-    uint64_t begin;  // this block's first tile, counted over all segments
+    uint32_t blocks;  // that have work
     uint32_t each;
     uint32_t longer;
 
+    // At least min_tiles tiles to a block, where there are as many.
+    static __device__ __forceinline__ Cut of(uint64_t total, uint32_t min_tiles,
+                                             uint32_t num_blocks) {
+        const uint64_t wanted = quotient(total + min_tiles - 1, min_tiles);
+        Cut cut = {static_cast<uint32_t>(min_of(wanted, uint64_t(num_blocks))), 0, 0};
+        if (cut.blocks) {
+            cut.each = static_cast<uint32_t>(quotient(total, cut.blocks));
+            cut.longer = static_cast<uint32_t>(total - uint64_t(cut.each) * cut.blocks);
+        }
+        return cut;
+    }
     __device__ __forceinline__ uint64_t begin_of(uint32_t block) const {
         return uint64_t(each) * block + min_of(block, longer);
     }
     __device__ __forceinline__ uint32_t count_of(uint32_t block) const {
         return each + (block < longer);
     }
-    // The block that owns a tile.
+    // The block that has a tile.
     __device__ __forceinline__ uint32_t owner(uint64_t tile) const {
         const uint64_t of_longer = uint64_t(each + 1) * longer;
         return static_cast<uint32_t>(tile < of_longer ? quotient(tile, each + 1)
                                                       : longer + quotient(tile - of_longer, each));
     }
+};
 
-    // a / b. In nearly every call all tiles can be counted in 32 bits, and divided so.
-    static __device__ __forceinline__ uint64_t quotient(uint64_t a, uint32_t b) {
-        return a >> 32 ? a / b : static_cast<uint32_t>(a) / b;
+// Where a tile lies: its request, and how many of the request's tiles, over all units, come before.
+struct TilePlace {
+    uint32_t request;
+    uint32_t before;
+    Visible keys;
+};
+
+FTJ_DEVICE uint64_t shfl_u64(uint64_t v, uint32_t lane) {
+    return ptx::shfl(static_cast<uint32_t>(v), lane) |
+           uint64_t(ptx::shfl(static_cast<uint32_t>(v >> 32), lane)) << 32;
+}
+
+// The tiles of all requests, added up by one warp: a lane has a run of requests (one, with up to
+// 32). Every warp that wants to know does it by itself, without a barrier.
+template <class Table>
+struct Tally {
+    uint32_t run_begin;
+    uint32_t run_end;
+    uint64_t upto;  // tiles of this lane's run and all before
+    uint64_t before;
+    uint64_t total;
+
+    static __device__ __forceinline__ Tally of(const ftj_requests_params& requests,
+                                               uint32_t num_units, uint32_t tile_tokens) {
+        const uint32_t lane = ptx::thread_index() % warp_size;
+        const uint32_t run = (requests.batch + warp_size - 1) / warp_size;
+        Tally tally;
+        tally.run_begin = min_of(lane * run, requests.batch);
+        tally.run_end = min_of(tally.run_begin + run, requests.batch);
+        uint64_t tiles = 0;
+#pragma unroll 4
+        for (uint32_t r = tally.run_begin; r < tally.run_end; r++)
+            tiles += Table::keys(requests, r).num_tiles(tile_tokens);
+        tiles *= num_units;
+
+        tally.upto = tiles;
+#pragma unroll 1
+        for (uint32_t delta = 1; delta < warp_size; delta *= 2) {
+            const uint64_t other = shfl_u64(tally.upto, lane < delta ? lane : lane - delta);
+            tally.upto += lane < delta ? 0 : other;
+        }
+        tally.before = tally.upto - tiles;
+        tally.total = shfl_u64(tally.upto, warp_size - 1);
+        return tally;
+    }
+
+    // Of a tile below total; the lane that has it in its run walks the run once more.
+    __device__ __forceinline__ TilePlace locate(const ftj_requests_params& requests,
+                                                uint32_t num_units, uint32_t tile_tokens,
+                                                uint64_t tile) const {
+        TilePlace place = {};
+        const bool has_it = tile >= before && tile < upto;
+        if (has_it) {
+            uint64_t left = tile - before;
+            for (place.request = run_begin;; place.request++) {
+                place.keys = Table::keys(requests, place.request);
+                const uint64_t tiles = uint64_t(place.keys.num_tiles(tile_tokens)) * num_units;
+                if (left < tiles)
+                    break;
+                left -= tiles;
+            }
+            place.before = static_cast<uint32_t>(left);
+        }
+        const uint32_t lane = ptx::first_lane(has_it);
+        return {ptx::shfl(place.request, lane),
+                ptx::shfl(place.before, lane),
+                {ptx::shfl(place.keys.begin, lane), ptx::shfl(place.keys.end, lane)}};
     }
 };
 
@@ -109,84 +198,25 @@ template <uint32_t tile_tokens, bool slot_table>
 struct WorkRange {
     Segment<tile_tokens, slot_table> first;
     uint32_t count;  // tiles; 0: nothing to do
-    const Cut* cut;  // shared; to be read after a barrier of the block
 };
 
-FTJ_DEVICE uint64_t shfl_u64(uint64_t v, uint32_t lane) {
-    return ptx::shfl(static_cast<uint32_t>(v), lane) |
-           uint64_t(ptx::shfl(static_cast<uint32_t>(v >> 32), lane)) << 32;
-}
-
-// The sum over the lanes up to this one.
-FTJ_DEVICE uint64_t sum_up_to(uint64_t v) {
-    const uint32_t lane = ptx::thread_index() % warp_size;
-#pragma unroll 1
-    for (uint32_t delta = 1; delta < warp_size; delta *= 2) {
-        const uint64_t other = shfl_u64(v, lane < delta ? lane : lane - delta);
-        v += lane < delta ? 0 : other;
-    }
-    return v;
-}
-
-// Every thread of the block gets the block's range, of at least min_tiles tiles where there are as
-// many. Each warp does the same by itself, without a barrier: a lane adds up a run of requests
-// (one, with up to 32), and the lane whose run holds the block's first tile walks it once more.
+// Every thread of the block gets the block's range.
 template <uint32_t tile_tokens, bool slot_table>
-static __device__ WorkRange<tile_tokens, slot_table> deal_work(const ftj_requests_params& requests,
-                                                               uint32_t num_heads,
-                                                               uint32_t head_blocks,
-                                                               uint32_t min_tiles,
-                                                               Cut* shared_cut) {
+static __device__ __forceinline__ WorkRange<tile_tokens, slot_table> deal_work(
+    const ftj_requests_params& requests, uint32_t num_heads, uint32_t head_blocks,
+    uint32_t min_tiles) {
     const uint32_t num_units = num_heads * head_blocks;
-    const uint32_t run = (requests.batch + warp_size - 1) / warp_size;
-    const uint32_t run_begin = min_of(ptx::thread_index() % warp_size * run, requests.batch);
-    const uint32_t run_end = min_of(run_begin + run, requests.batch);
-
-    uint64_t tiles = 0;
-#pragma unroll 4
-    for (uint32_t r = run_begin; r < run_end; r++) {
-        const Visible keys = visible_keys<slot_table>(requests, r);
-        tiles += keys.num_tiles<tile_tokens>();
-    }
-    tiles *= num_units;
-    const uint64_t upto = sum_up_to(tiles);
-    const uint64_t total = shfl_u64(upto, warp_size - 1);
-
-    const uint64_t wanted = (total + min_tiles - 1) / min_tiles;
-    const auto blocks = static_cast<uint32_t>(min_of(wanted, uint64_t(ptx::num_blocks())));
+    const auto all = Tally<OfTable<slot_table>>::of(requests, num_units, tile_tokens);
+    const Cut cut = Cut::of(all.total, min_tiles, ptx::num_blocks());
     WorkRange<tile_tokens, slot_table> range = {};
-    if (ptx::block_index() >= blocks)
+    if (ptx::block_index() >= cut.blocks)
         return range;
-    Cut cut;
-    cut.each = static_cast<uint32_t>(Cut::quotient(total, blocks));
-    cut.longer = static_cast<uint32_t>(total - uint64_t(cut.each) * blocks);
-    cut.begin = cut.begin_of(ptx::block_index());
     range.count = cut.count_of(ptx::block_index());
-    range.cut = shared_cut;
-    if (ptx::thread_index() == 0)
-        *shared_cut = cut;
-
-    // What the lane with the block's first tile finds: request, tiles of it before ours, its keys.
-    uint32_t request = 0, before = 0;
-    Visible keys = {};
-    const bool has_first = cut.begin >= upto - tiles && cut.begin < upto;
-    if (has_first) {
-        uint64_t left = cut.begin - (upto - tiles);
-        for (request = run_begin;; request++) {
-            keys = visible_keys<slot_table>(requests, request);
-            const uint64_t its_tiles = uint64_t(keys.num_tiles<tile_tokens>()) * num_units;
-            if (left < its_tiles)
-                break;
-            left -= its_tiles;
-        }
-        before = static_cast<uint32_t>(left);
-    }
-    const uint32_t lane = ptx::first_lane(has_first);
-    range.first.enter(ptx::shfl(request, lane),
-                      {ptx::shfl(keys.begin, lane), ptx::shfl(keys.end, lane)});
-    before = ptx::shfl(before, lane);
-    const uint32_t unit = before / range.first.tiles;
-    range.first.tile = before % range.first.tiles;
+    const TilePlace place =
+        all.locate(requests, num_units, tile_tokens, cut.begin_of(ptx::block_index()));
+    range.first.enter(place.request, place.keys);
+    const uint32_t unit = place.before / range.first.tiles;
+    range.first.tile = place.before % range.first.tiles;
     range.first.head = unit / head_blocks;
     range.first.head_block = unit % head_blocks;
     return range;

@@ -44,8 +44,7 @@ struct AttnDecode {
         static constexpr int query = ring + num_groups * num_stages * Tile::bytes;
         static constexpr int rows = query + Query<Config>::shared_bytes;
         static constexpr int barriers = rows + Rows::shared_bytes;
-        static constexpr int cut = barriers + num_groups * Tile::barrier_bytes;
-        static constexpr int bytes = cut + int(sizeof(Cut));
+        static constexpr int bytes = barriers + num_groups * Tile::barrier_bytes;
     };
     static_assert(Smem::bytes == Config::smem_bytes, "tune_decode.c and Smem must agree");
     static_assert(Config::num_threads == num_warps * int(warp_size), "every warp takes tiles");
@@ -59,20 +58,25 @@ struct AttnDecode {
     };
 
     static __device__ void run(const ftj_decode_params& p) {
-        Launch::wait_for_previous();
-        Launch::let_next_start();  // not sooner: the combine reads lengths before it waits
         unsigned char* smem = ptx::dynamic_shared();
-        const Work work = deal_work<tile_tokens, Config::slot_table>(
-            p.requests, p.num_kv_heads, p.head_blocks, num_groups,
-            reinterpret_cast<Cut*>(smem + Smem::cut));
-        if (!work.count)
-            return;
-
         const uint32_t group = ptx::thread_index() / warp_size / warps_per_tile;
-        const uint32_t part = ptx::thread_index() / warp_size % warps_per_tile;
         typename Tile::Ring ring;
         ring.init(ptx::shared_address(smem + Smem::ring) + group * (num_stages * Tile::bytes),
                   ptx::shared_address(smem + Smem::barriers) + group * Tile::barrier_bytes);
+        Launch::wait_for_previous();
+        Launch::let_next_start();  // not sooner: the combine reads lengths before it waits
+        const Work work = deal_work<tile_tokens, Config::slot_table>(p.requests, p.num_kv_heads,
+                                                                     p.head_blocks, num_groups);
+        if (work.count)
+            attend(p, work, group, ring, smem);
+        Rows::write_empty(p);
+    }
+
+private:
+    static __device__ __forceinline__ void attend(const ftj_decode_params& p, const Work& work,
+                                                  uint32_t group, typename Tile::Ring& ring,
+                                                  unsigned char* smem) {
+        const uint32_t part = ptx::thread_index() / warp_size % warps_per_tile;
         Cursor cursor = start_cursor(p, work, group);
 #pragma unroll 1
         for (int stage = 0; stage < num_stages - 1; stage++)
@@ -93,14 +97,13 @@ struct AttnDecode {
                                segment.token(segment.tile + index - begin));
             }
             Rows::merge(state.out, state.max, state.sum, state.v_factor(), smem + Smem::rows);
-            Rows::write(p, *work.cut, segment, begin, end, smem + Smem::rows);
+            Rows::write(p, segment, begin, end, smem + Smem::rows);
             begin = end;
             if (begin < work.count)
                 segment.next(p.requests, p.num_kv_heads, p.head_blocks);
         }
     }
 
-private:
     static __device__ __forceinline__ Cursor start_cursor(const ftj_decode_params& p,
                                                           const Work& work, uint32_t group) {
         Cursor cursor;

@@ -50,6 +50,8 @@ struct KvStore {
     };
 
     static __device__ void run(const ftj_store_params& p) {
+        Launch::wait_for_previous();
+        Launch::let_next_start();
         const uint64_t num_groups = (p.num_tokens + tokens_per_warp - 1) / tokens_per_warp;
         const uint64_t num_units = num_groups * Config::num_kv_heads;
         const uint64_t first =

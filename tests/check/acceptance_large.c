@@ -61,7 +61,7 @@ static bool o06_init(struct large *large, struct check_row *row)
         !check_buffer_init(&large->o, row, "o", 8 * 128 * 2) ||
         !check_buffer_init(&large->lse, row, "lse", 8 * sizeof(float)) ||
         !check_buffer_init(&large->workspace, row, "the workspace",
-                           ftj_attention_workspace_bytes(large->attn, 1)))
+                           ftj_attention_workspace_bytes(large->attn)))
         return false;
     memset(rows, 0, sizeof(rows));
     return check_buffer_init_with(&large->k, row, "k", rows, sizeof(rows)) &&
@@ -202,7 +202,7 @@ static bool o11_init(struct large *large, struct check_row *row)
         check_buffer_init(&large->o, row, "o", values * sizeof(*v)) &&
         check_buffer_init(&large->lse, row, "lse", O11_BATCH * sizeof(float)) &&
         check_buffer_init(&large->workspace, row, "the workspace",
-                          ftj_attention_workspace_bytes(large->attn, O11_BATCH));
+                          ftj_attention_workspace_bytes(large->attn));
     free(v);
     free(pages);
     free(ones);

@@ -179,7 +179,7 @@ static ftj_status decode_queries(struct run *run)
 {
     const struct activations_layer *layer = run->layer;
     const size_t rows = (size_t)layer->num_queries * layer->num_q_heads;
-    run->workspace_bytes = ftj_attention_workspace_bytes(run->attn, layer->num_queries);
+    run->workspace_bytes = ftj_attention_workspace_bytes(run->attn);
     ftj_status status = upload_requests(run);
     if (!status)
         status = upload_values(run, run->pair->dtype, layer->q, rows * layer->head_dim, &run->q);

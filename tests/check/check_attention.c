@@ -69,7 +69,7 @@ bool attention_device_init(struct attention_device *device, struct check_row *ro
                                             c->num_q_heads * sizeof(float)))
         return false;
     if (!check_buffer_init(&device->workspace, row, "the workspace",
-                           ftj_attention_workspace_bytes(device->attn, c->shape.batch)))
+                           ftj_attention_workspace_bytes(device->attn)))
         return false;
     fill_args(device, c);
     return true;

@@ -105,7 +105,7 @@ Test(kernel_event, names_the_kernel_and_what_its_compile_took)
     ftj_context *ctx = open_context(&told);
     cr_assert_eq(create_store(ctx, 64), FTJ_OK);
     expect_told(&told, 1, FTJ_OK, FTJ_TIER_COMPILER, FTJ_MISS_ABSENT);
-    cr_expect_str_eq(told.kernel, "kv_store");
+    cr_expect_str_eq(told.kernel, "kv_store_sm90");
     cr_expect_str_eq(told.target, "sm_90a");
     cr_expect_eq(strlen(told.key), 32);
     cr_expect_geq(told.last.compile_us, 5000);

@@ -178,7 +178,7 @@ Test(kernel_life, is_neither_compiled_nor_loaded_inside_a_capture)
     for (size_t i = 0; i < 2; i++) {
         setenv("FAKE_CUDA_CAPTURING", captures[i], 1);
         cr_expect_eq(try_store(ctx, 128), FTJ_E_CAPTURE, "to be compiled");
-        expect_said("kv_store would have to be loaded or compiled inside a stream capture");
+        expect_said("kv_store_sm90 would have to be loaded or compiled inside a stream capture");
         cr_expect_eq(try_store(second, 64), FTJ_E_CAPTURE, "to be loaded from disk");
         cr_expect_eq(try_store(ctx, 64), FTJ_OK, "what is in memory is there");
     }
@@ -207,7 +207,7 @@ Test(kernel_life, that_is_missing_in_a_sealed_context_is_an_error)
     cr_assert_eq(open_context(&second), FTJ_OK);
     ftj_context_seal(second, true);
     cr_expect_eq(try_store(second, 128), FTJ_E_SEALED);
-    expect_said("kv_store for sm_90a");
+    expect_said("kv_store_sm90 for sm_90a");
     expect_said("the context is sealed");
     cr_expect_eq(try_store(second, 64), FTJ_OK, "the cache still serves");
     cr_expect_eq(stats_of(second).sealed_misses, 1);
@@ -250,7 +250,7 @@ Test(kernel_life, may_be_sealed_by_the_environment)
     cr_assert_eq(open_context(&sealed), FTJ_OK);
     cr_expect_eq(try_store(sealed, 128), FTJ_OK, "it is in the cache by now");
     cr_expect_eq(try_store(sealed, 64), FTJ_E_SEALED);
-    expect_said("kv_store for sm_90a");
+    expect_said("kv_store_sm90 for sm_90a");
     expect_said("FTJIT_NO_COMPILE");
     ftj_context_destroy(sealed);
 }

@@ -1,6 +1,7 @@
 // kv_store fp16 d80 k:16bit v:16bit page 1
 #include "ptx/ptx_cpu.cuh"
 #include "block/e4m3_hardware.cuh"
+#include "block/launch_in_order.cuh"
 #include "kernel/kv_store.cuh"
 
 struct Config {
