@@ -26,7 +26,9 @@ struct bench_start {
     double attention_ms; /* ftj_attention_create(): store, then decode */
     double launch_ms;    /* the first decode, to its end on the device */
     ftj_stats stats;
-    double decode_compile_ms; /* of a decode and its combine; 0: from the cache */
+    double store_compile_ms; /* the process's first, with the compiler's own start; 0: cached */
+    double decode_compile_ms;
+    double combine_compile_ms;
 };
 
 FTJ_NODISCARD ftj_status bench_start_run(const ftj_settings *settings,
