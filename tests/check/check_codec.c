@@ -92,10 +92,11 @@ static float random_float(struct check_random *random)
 static void random_row(struct check_random *random, uint32_t kind, uint32_t head_dim, float limit,
                        float *row)
 {
-    const float gain = exp2f(check_random_uniform(random, -13, 13));
+    const float gain_exponent = check_random_uniform(random, -13, 13);
+    const float gain = exp2f(gain_exponent);
     for (uint32_t d = 0; d < head_dim; d++) {
         const float gaussian = check_random_gaussian(random);
-        switch (kind % 10) {
+        switch (kind % 11) {
         case 0: /* all of one magnitude, from far below one to far above */
         case 1:
             row[d] = gain * gaussian;
@@ -120,6 +121,9 @@ static void random_row(struct check_random *random, uint32_t kind, uint32_t head
             break;
         case 8: /* one value */
             row[d] = gain;
+            break;
+        case 9: /* far above one: what is divided by is brought down first */
+            row[d] = gaussian * exp2f(80 + gain_exponent);
             break;
         default: /* any bits */
             row[d] = random_float(random);
