@@ -177,10 +177,10 @@ static uint32_t bulk_stage_bytes(const struct ftj_problem *problem, uint32_t til
 bool ftj_tune_decode_bulk(const struct ftj_problem *problem, const struct ftj_device *device,
                           struct ftj_config *config)
 {
-    static const struct shape shapes[] = {{2, 8, 2, 64, 2},  {3, 4, 2, 64, 2}, {2, 4, 2, 64, 3},
-                                          {1, 12, 4, 64, 2}, {2, 4, 2, 64, 2}, {2, 4, 4, 64, 2},
-                                          {1, 8, 4, 64, 2},  {2, 4, 1, 32, 2}, {2, 4, 1, 16, 2},
-                                          {1, 8, 1, 16, 2},  {1, 4, 1, 16, 2}};
+    static const struct shape shapes[] = {{2, 8, 2, 64, 2}, {3, 4, 2, 64, 2},  {2, 4, 2, 64, 3},
+                                          {1, 8, 4, 64, 3}, {1, 12, 4, 64, 2}, {2, 4, 2, 64, 2},
+                                          {2, 4, 4, 64, 2}, {1, 8, 4, 64, 2},  {2, 4, 1, 32, 2},
+                                          {2, 4, 1, 16, 2}, {1, 8, 1, 16, 2},  {1, 4, 1, 16, 2}};
     const ftj_kv_layout *kv = &problem->kv;
     const ftj_kv_array *arrays[] = {&kv->k.codes, &kv->k.row_scales, &kv->k.block_scales,
                                     &kv->v.codes, &kv->v.row_scales, &kv->v.block_scales};
