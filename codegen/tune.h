@@ -19,6 +19,9 @@ bool ftj_tune_store_overlapped(const struct ftj_problem *problem, const struct f
 void ftj_write_store(struct ftj_text *text, const struct ftj_problem *problem,
                      const struct ftj_config *config, const struct ftj_device *device);
 
+/* block/part_sum.cuh: of each thread of a combine */
+#define PART_SUM_BYTES 24u
+
 bool ftj_tune_decode(const struct ftj_problem *problem, const struct ftj_device *device,
                      struct ftj_config *config);
 /* The same for tiles that come by bulk copies; false where a tile is not spans of memory. */

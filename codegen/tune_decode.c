@@ -298,7 +298,7 @@ bool ftj_tune_combine(const struct ftj_problem *problem, const struct ftj_device
     config->num_threads = 256;
     config->min_blocks = 1;
     config->rows_per_block = quads < 64 ? 64 / quads : 1;
-    config->smem_bytes = config->num_threads * 24;
+    config->smem_bytes = config->num_threads * PART_SUM_BYTES;
     return true;
 }
 

@@ -2,6 +2,7 @@
 // A block's copy of the rows of one array into shared memory, rows `pitch` bytes apart there. Rows
 // that nobody may see are never read: they are zeros.
 #pragma once
+#include "block/copy_piece.cuh"
 #include "block/types.cuh"
 
 namespace ftj {
@@ -82,35 +83,10 @@ private:
             if (mine > piece)
                 continue;
             if (row < seen.first || row >= seen.last)
-                clear<chunk>(to);
+                clear_piece<chunk>(to);
             else
-                move<chunk>(to, pointer<const unsigned char>(from));
+                move_piece<chunk>(to, pointer<const unsigned char>(from));
         }
-    }
-
-    // cp.async moves no less than 4 bytes: block scales of an odd number of blocks go by hand.
-    template <int chunk>
-    static __device__ __forceinline__ void move(uint32_t shared, const unsigned char* global) {
-        if constexpr (chunk >= 4)
-            Copy::copy<chunk>(shared, global);
-        else if constexpr (chunk == 2)
-            ptx::st_shared_u16(shared, *reinterpret_cast<const uint16_t*>(global));
-        else
-            ptx::st_shared_u8(shared, *global);
-    }
-
-    template <int chunk>
-    static __device__ __forceinline__ void clear(uint32_t shared) {
-        if constexpr (chunk == 16)
-            ptx::st_shared_v4(shared, {});
-        else if constexpr (chunk == 8)
-            ptx::st_shared_v2(shared, {});
-        else if constexpr (chunk == 4)
-            ptx::st_shared_u32(shared, 0);
-        else if constexpr (chunk == 2)
-            ptx::st_shared_u16(shared, 0);
-        else
-            ptx::st_shared_u8(shared, 0);
     }
 };
 

@@ -5,6 +5,7 @@
 // bytes a lane; everywhere else, and at the ends of what is visible, it is copied row by row. Rows
 // that are not visible are never read: they are zeros in the stage.
 #pragma once
+#include "block/copy_piece.cuh"
 #include "block/segments.cuh"
 #include "block/stage_layout.cuh"
 
@@ -181,38 +182,13 @@ private:
                     continue;
                 const uint32_t to = shared + piece * chunk;
                 if (row < rows.first || row >= rows.last)
-                    clear<chunk>(to);
+                    clear_piece<chunk>(to);
                 else
-                    move<chunk>(to, pointer<const unsigned char>(head + page * array.page_stride +
-                                                                 offset * array.slot_stride +
-                                                                 piece % chunks * chunk));
+                    move_piece<chunk>(to, pointer<const unsigned char>(
+                                              head + page * array.page_stride +
+                                              offset * array.slot_stride + piece % chunks * chunk));
             }
         }
-    }
-
-    // cp.async moves no less than 4 bytes: block scales of an odd number of blocks go by hand.
-    template <int chunk>
-    static __device__ __forceinline__ void move(uint32_t shared, const unsigned char* global) {
-        if constexpr (chunk >= 4)
-            Copy::copy<chunk>(shared, global);
-        else if constexpr (chunk == 2)
-            ptx::st_shared_u16(shared, *reinterpret_cast<const uint16_t*>(global));
-        else
-            ptx::st_shared_u8(shared, *global);
-    }
-
-    template <int chunk>
-    static __device__ __forceinline__ void clear(uint32_t shared) {
-        if constexpr (chunk == 16)
-            ptx::st_shared_v4(shared, {});
-        else if constexpr (chunk == 8)
-            ptx::st_shared_v2(shared, {});
-        else if constexpr (chunk == 4)
-            ptx::st_shared_u32(shared, 0);
-        else if constexpr (chunk == 2)
-            ptx::st_shared_u16(shared, 0);
-        else
-            ptx::st_shared_u8(shared, 0);
     }
 };
 

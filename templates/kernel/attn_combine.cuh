@@ -9,7 +9,7 @@
 // goes on in the next. It serves rows_per_block rows of it; thread = (share of the parts, row, four
 // columns). Grid: the decode's * chunks.
 #pragma once
-#include "block/final_row.cuh"
+#include "block/part_sum.cuh"
 #include "block/segments.cuh"
 
 namespace ftj {
@@ -21,16 +21,9 @@ struct AttnCombine {
     static constexpr uint32_t rows_per_block = Config::rows_per_block;
     static constexpr uint32_t num_threads = Config::num_threads;
     static constexpr uint32_t quads = Config::head_dim / 4;
-    static constexpr uint32_t at_once = 8;  // parts a thread has under way
+    using SharedSums = SharedPartSums<num_threads>;
     static_assert(rows_per_block * quads <= num_threads, "a thread for every four columns");
-    static_assert(Config::smem_bytes == num_threads * 24, "tune and Sum must agree");
-
-    // What a share of the parts adds up to.
-    struct Sum {
-        Quad out;
-        float max;
-        float sum;
-    };
+    static_assert(Config::smem_bytes == SharedSums::bytes, "tune_decode.c must agree");
 
     // A segment that several blocks share.
     struct Split {
@@ -93,74 +86,23 @@ private:
         const uint32_t item = ptx::thread_index() % width;
         const uint32_t row = first_row + item / quads;
         const uint32_t quad = item % quads;
-        auto* outs = reinterpret_cast<Quad*>(ptx::dynamic_shared());
-        auto* states = reinterpret_cast<float*>(outs + num_threads);
+        const auto shared = SharedSums::at(ptx::dynamic_shared());
 
-        Sum sum = {{}, lowest_score, 0.0f};
+        PartSum sum = PartSum::none();
         if (share < shares)
-            sum = add_parts(p, split, row, quad, share, shares);
-        outs[ptx::thread_index()] = sum.out;
-        states[2 * ptx::thread_index()] = sum.max;
-        states[2 * ptx::thread_index() + 1] = sum.sum;
+            sum = PartSum::of<quads>(
+                p.partial_out, p.partial_state, quad, split.parts, share, shares,
+                [&](uint32_t part) { return uint64_t(split.slot(part)) * num_rows + row; });
+        shared.put(ptx::thread_index(), sum);
         ptx::sync_block();
         if (share > 0)
             return;
-        for (uint32_t at = item + width; at < shares * width; at += width) {
-            const Sum other[1] = {{outs[at], states[2 * at], states[2 * at + 1]}};
-            add(sum, other);
-        }
+        sum = shared.add(sum, item + width, width, shares * width);
         const auto end = finalise(p.sinks, split.q_head + row, sum.max, sum.sum);
         store_quad<Element>(output_row<Element>(p, split.request, split.q_head + row) + 4 * quad,
                             sum.out, end.factor);
         if (quad == 0)
             write_lse(p, split.request, split.q_head + row, end.lse);
-    }
-
-    static __device__ __forceinline__ Sum add_parts(const ftj_decode_params& p, const Split& split,
-                                                    uint32_t row, uint32_t quad, uint32_t share,
-                                                    uint32_t shares) {
-        const auto* outs = pointer<const Quad>(p.partial_out) + row * quads + quad;
-        const auto* states = pointer<const ptx::Words2>(p.partial_state) + row;
-        Sum sum = {{}, lowest_score, 0.0f};
-#pragma unroll 1
-        for (uint32_t i = share; i < split.parts; i += at_once * shares) {
-            Sum others[at_once];
-#pragma unroll
-            for (uint32_t j = 0; j < at_once; j++) {
-                const uint32_t part = i + j * shares;
-                others[j] = {{}, lowest_score, 0.0f};
-                if (part < split.parts) {
-                    const uint64_t first = uint64_t(split.slot(part)) * num_rows;
-                    const ptx::Words2 state = states[first];
-                    others[j] = {outs[first * quads], ptx::bits_float(state.w[0]),
-                                 ptx::bits_float(state.w[1])};
-                }
-            }
-            add(sum, others);
-        }
-        return sum;
-    }
-
-    template <uint32_t count>
-    static __device__ __forceinline__ void add(Sum& sum, const Sum (&others)[count]) {
-        float max = sum.max;
-#pragma unroll
-        for (uint32_t j = 0; j < count; j++)
-            max = ptx::max_f32(max, others[j].max);
-        const float of_sum = ptx::ex2_approx(sum.max - max);
-        sum.max = max;
-        sum.sum *= of_sum;
-#pragma unroll
-        for (int i = 0; i < 4; i++)
-            sum.out.v[i] *= of_sum;
-#pragma unroll
-        for (uint32_t j = 0; j < count; j++) {
-            const float of_other = ptx::ex2_approx(others[j].max - max);
-            sum.sum += others[j].sum * of_other;
-#pragma unroll
-            for (int i = 0; i < 4; i++)
-                sum.out.v[i] += others[j].out.v[i] * of_other;
-        }
     }
 };
 

@@ -9,7 +9,7 @@
 // columns), so that neighbours read neighbouring float4. Grid: blocks of the extend * block_rows /
 // rows_per_block.
 #pragma once
-#include "block/final_row.cuh"
+#include "block/part_sum.cuh"
 #include "block/query_tile.cuh"
 
 namespace ftj {
@@ -22,17 +22,8 @@ struct ExtendCombine {
     static constexpr uint32_t quads = head_dim / 4;
     static constexpr uint32_t shares = Config::num_threads / quads;
     static_assert(shares >= 2, "two threads for every four columns");
-    static_assert(Config::smem_bytes == int(shares * (quads * 16 + 8)), "tune and Smem must agree");
-
-    struct alignas(16) Quad {
-        float v[4];
-    };
-    // What a share of the parts adds up to.
-    struct Sum {
-        float max;
-        float sum;
-        Quad out;
-    };
+    using SharedSums = SharedPartSums<Config::num_threads>;
+    static_assert(Config::smem_bytes == SharedSums::bytes, "tune_extend.c must agree");
 
     static __device__ void run(const ftj_extend_params& p) {
         const uint32_t chunks = p.block_rows / rows_per_block;
@@ -50,73 +41,40 @@ struct ExtendCombine {
         const uint32_t at_once = shares / per_row;
         const uint32_t share = ptx::thread_index() / quads;
         const uint32_t quad = ptx::thread_index() % quads;
+        const auto shared = SharedSums::at(ptx::dynamic_shared());
         for (uint32_t first = begin; first < end; first += at_once) {
             const uint32_t row = first + share / per_row;
             const bool has_row = share < at_once * per_row && row < end;
+            PartSum sum = PartSum::none();
             if (has_row)
-                leave(add_parts(p, split, block, row, share % per_row, per_row, quad), share, quad);
+                sum = PartSum::of<quads>(p.partial_out, p.partial_state, quad, split.parts,
+                                         share % per_row, per_row, [&](uint32_t part) {
+                                             const uint32_t slot =
+                                                 part == 0 ? split.slot : 2 * (block + part);
+                                             return uint64_t(slot) * p.block_rows + row;
+                                         });
+            shared.put(ptx::thread_index(), sum);
             ptx::sync_block();
-            if (has_row && share % per_row == 0)
-                write_row(p, split, run, unit_row + row, share, per_row, quad);
+            if (has_row && share % per_row == 0) {
+                const uint32_t mine = ptx::thread_index();
+                sum = shared.add(sum, mine + quads, quads, mine + per_row * quads);
+                write_row(p, split, run, unit_row + row, sum, quad);
+            }
             ptx::sync_block();
         }
     }
 
 private:
-    static __device__ __forceinline__ Sum add_parts(const ftj_extend_params& p, const Split& split,
-                                                    uint32_t block, uint32_t row, uint32_t share,
-                                                    uint32_t per_row, uint32_t quad) {
-        const auto* outs = pointer<const Quad>(p.partial_out);
-        const auto* states = pointer<const float>(p.partial_state);
-        Sum sum = {lowest_score, 0.0f, {}};
-#pragma unroll 4
-        for (uint32_t part = share; part < split.parts; part += per_row) {
-            const uint32_t slot = part == 0 ? split.slot : 2 * (block + part);
-            const uint64_t at = uint64_t(slot) * p.block_rows + row;
-            add(sum, {states[2 * at], states[2 * at + 1], outs[at * quads + quad]});
-        }
-        return sum;
-    }
-
-    static __device__ __forceinline__ void add(Sum& a, const Sum& b) {
-        const float max = ptx::max_f32(a.max, b.max);
-        const float of_a = ptx::ex2_approx(a.max - max);
-        const float of_b = ptx::ex2_approx(b.max - max);
-        a.max = max;
-        a.sum = a.sum * of_a + b.sum * of_b;
-#pragma unroll
-        for (int i = 0; i < 4; i++)
-            a.out.v[i] = a.out.v[i] * of_a + b.out.v[i] * of_b;
-    }
-
-    // Shared memory: Quad [shares][quads], then (max, sum) [shares].
-    static __device__ __forceinline__ void leave(const Sum& sum, uint32_t share, uint32_t quad) {
-        auto* outs = reinterpret_cast<Quad*>(ptx::dynamic_shared());
-        auto* states = reinterpret_cast<float*>(outs + shares * quads);
-        outs[share * quads + quad] = sum.out;
-        if (quad == 0)
-            states[2 * share] = sum.max, states[2 * share + 1] = sum.sum;
-    }
-
     static __device__ __forceinline__ void write_row(const ftj_extend_params& p, const Split& split,
                                                      const QueryRun& run, uint32_t row,
-                                                     uint32_t first_share, uint32_t per_row,
-                                                     uint32_t quad) {
-        const auto* outs = reinterpret_cast<const Quad*>(ptx::dynamic_shared());
-        const auto* states = reinterpret_cast<const float*>(outs + shares * quads);
-        Sum sum = {lowest_score, 0.0f, {}};
-        for (uint32_t s = first_share; s < first_share + per_row; s++)
-            add(sum, {states[2 * s], states[2 * s + 1], outs[s * quads + quad]});
-
+                                                     const PartSum& sum, uint32_t quad) {
         const uint32_t query = row / p.group;
         const uint32_t q_head = split.head * p.group + (row - query * p.group);
         const int64_t token = int64_t(run.first) + query;
         const FinalRow end = finalise(p.sinks, q_head, sum.max, sum.sum);
         auto* o = pointer<typename Element::Storage>(p.o) + token * p.o_token_stride +
                   q_head * p.o_head_stride + 4 * quad;
-#pragma unroll
-        for (int i = 0; i < 4; i++)
-            o[i] = Element::narrow(sum.out.v[i] * end.factor);
+        store_quad<Element>(o, sum.out, end.factor);
         if (quad == 0 && p.lse)
             pointer<float>(p.lse)[token * (p.num_kv_heads * p.group) + q_head] = end.lse;
     }
