@@ -13,51 +13,14 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "runtime/cpu/cpu_context.h"
-#include "runtime/cpu/cpu_copy.h"
+#include "runtime/cpu/cpu_fibre.h"
 
-#define WARP_LANES   FTJ_CPU_WARP_LANES
-#define MAX_WARPS    (FTJ_CPU_MAX_THREADS / WARP_LANES)
 #define SHARED_ALIGN 1024
 
 /* Address space, not memory: a page is only taken when a fibre's frames reach it. */
 #define STACK_BYTES ((size_t)256 << 10)
 
-struct fibre {
-    struct ftj_cpu_context context;
-    struct ftj_cpu_worker *worker;
-    uint32_t thread_index;
-    char *stack; /* NULL: not prepared */
-    size_t stack_bytes;
-    const char *waits_at; /* NULL: it can run, or has left */
-    struct ftj_cpu_copies copies;
-};
-
-/* The collective that lanes of a warp have come to. */
-struct warp {
-    ftj_cpu_lane lanes[WARP_LANES];
-    ftj_cpu_compute compute;
-    const char *name;
-    uint32_t num_arrived;
-};
-
-struct ftj_cpu_worker {
-    ftj_cpu_block block; /* first: what a kernel is handed */
-    const ftj_cpu_entry *entry;
-    const void *params;
-    uint32_t num_threads;
-    char *stacks;
-    struct ftj_cpu_context scheduler;
-    struct fibre fibres[FTJ_CPU_MAX_THREADS];
-    struct warp warps[MAX_WARPS];
-    uint32_t ready[FTJ_CPU_MAX_THREADS]; /* a stack of thread indices */
-    uint32_t num_ready;
-    uint32_t num_left;       /* threads that returned */
-    uint32_t num_at_barrier; /* threads in sync_block */
-    char failure[320];       /* "": none */
-};
-
-static struct fibre *running_fibre(struct ftj_cpu_worker *worker)
+struct fibre *ftj_cpu_running_fibre(struct ftj_cpu_worker *worker)
 {
     return &worker->fibres[worker->block.thread_index];
 }
@@ -68,17 +31,18 @@ static struct ftj_cpu_context *next_context(struct ftj_cpu_worker *worker)
     if (worker->num_ready == 0)
         return &worker->scheduler;
     worker->block.thread_index = worker->ready[--worker->num_ready];
-    return &running_fibre(worker)->context;
+    return &ftj_cpu_running_fibre(worker)->context;
 }
 
-static void wait_at(struct ftj_cpu_worker *worker, struct fibre *fibre, const char *name)
+void ftj_cpu_wait(struct ftj_cpu_worker *worker, const char *name, uint32_t barrier)
 {
+    struct fibre *fibre = ftj_cpu_running_fibre(worker);
     fibre->waits_at = name;
+    fibre->waits_for = barrier;
     ftj_cpu_context_switch(&fibre->context, next_context(worker));
 }
 
-/* Fibres first to end, but the running one, can go on; the first is the next to. */
-static void wake(struct ftj_cpu_worker *worker, uint32_t first, uint32_t end)
+void ftj_cpu_wake(struct ftj_cpu_worker *worker, uint32_t first, uint32_t end)
 {
     for (uint32_t i = end; i-- > first;) {
         worker->fibres[i].waits_at = NULL;
@@ -87,88 +51,22 @@ static void wake(struct ftj_cpu_worker *worker, uint32_t first, uint32_t end)
     }
 }
 
-/* The running fibre's block is over; nothing of it runs again. */
-static _Noreturn FTJ_PRINTF(2, 3) void fail(struct ftj_cpu_worker *worker, const char *format, ...)
+void ftj_cpu_wake_from(struct ftj_cpu_worker *worker, uint32_t barrier)
+{
+    for (uint32_t i = worker->num_threads; i-- > 0;) {
+        if (worker->fibres[i].waits_at && worker->fibres[i].waits_for == barrier)
+            ftj_cpu_wake(worker, i, i + 1);
+    }
+}
+
+_Noreturn FTJ_PRINTF(2, 3) void ftj_cpu_fail(struct ftj_cpu_worker *worker, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
     vsnprintf(worker->failure, sizeof(worker->failure), format, args);
     va_end(args);
-    ftj_cpu_context_leave(&running_fibre(worker)->context, &worker->scheduler);
+    ftj_cpu_context_leave(&ftj_cpu_running_fibre(worker)->context, &worker->scheduler);
 }
-
-static void warp_collective(ftj_cpu_block *block, const char *name, ftj_cpu_compute compute,
-                            ftj_cpu_lane *lane)
-{
-    struct ftj_cpu_worker *worker = (struct ftj_cpu_worker *)block;
-    struct fibre *fibre = running_fibre(worker);
-    const uint32_t warp_index = fibre->thread_index / WARP_LANES;
-    struct warp *warp = &worker->warps[warp_index];
-    ftj_cpu_lane *own = &warp->lanes[fibre->thread_index % WARP_LANES];
-
-    if (warp->num_arrived > 0 && warp->compute != compute) {
-        fail(worker, "thread %u is at %s while %u lanes of its warp are at %s", fibre->thread_index,
-             name, warp->num_arrived, warp->name);
-    }
-    warp->compute = compute;
-    warp->name = name;
-    *own = *lane;
-    if (++warp->num_arrived < WARP_LANES) {
-        wait_at(worker, fibre, name);
-    } else {
-        compute(warp->lanes);
-        warp->num_arrived = 0;
-        wake(worker, warp_index * WARP_LANES, (warp_index + 1) * WARP_LANES);
-    }
-    *lane = *own;
-}
-
-static void sync_block(ftj_cpu_block *block)
-{
-    struct ftj_cpu_worker *worker = (struct ftj_cpu_worker *)block;
-
-    if (++worker->num_at_barrier < worker->num_threads) {
-        wait_at(worker, running_fibre(worker), "sync_block");
-    } else {
-        worker->num_at_barrier = 0;
-        wake(worker, 0, worker->num_threads);
-    }
-}
-
-static void copy_issue(ftj_cpu_block *block, uint32_t shared, const void *global, uint32_t bytes)
-{
-    struct ftj_cpu_worker *worker = (struct ftj_cpu_worker *)block;
-
-    if (shared % bytes || (uintptr_t)global % bytes) {
-        fail(worker, "cp.async of %u bytes by thread %u from %p to shared address %u: not aligned",
-             bytes, block->thread_index, global, shared);
-    }
-    if ((uint64_t)shared + bytes > block->shared_bytes) {
-        fail(worker,
-             "cp.async of %u bytes by thread %u to shared address %u, past the block's %u bytes",
-             bytes, block->thread_index, shared, block->shared_bytes);
-    }
-    if (!ftj_cpu_copy_issue(&running_fibre(worker)->copies, block->shared + shared, global, bytes))
-        fail(worker, "no memory for a cp.async of thread %u", block->thread_index);
-}
-
-static void copy_commit(ftj_cpu_block *block)
-{
-    ftj_cpu_copy_commit(&running_fibre((struct ftj_cpu_worker *)block)->copies);
-}
-
-static void copy_wait(ftj_cpu_block *block, uint32_t pending)
-{
-    ftj_cpu_copy_wait(&running_fibre((struct ftj_cpu_worker *)block)->copies, pending);
-}
-
-static const ftj_cpu_calls calls = {
-    .warp_collective = warp_collective,
-    .sync_block = sync_block,
-    .copy_issue = copy_issue,
-    .copy_commit = copy_commit,
-    .copy_wait = copy_wait,
-};
 
 static void run_thread(void *argument)
 {
@@ -236,7 +134,8 @@ ftj_status ftj_cpu_worker_prepare(struct ftj_cpu_worker *worker, const ftj_cpu_e
     if (smem_bytes > 0 && posix_memalign(&shared, SHARED_ALIGN, smem_bytes))
         return FTJ_E_NO_MEMORY;
     free(worker->block.shared);
-    worker->block = (ftj_cpu_block){.calls = &calls, .shared = shared, .shared_bytes = smem_bytes};
+    worker->block = (ftj_cpu_block){
+        .calls = &ftj_cpu_worker_calls, .shared = shared, .shared_bytes = smem_bytes};
 
     if (!prepare_fibres(worker, num_threads))
         return FTJ_E_NO_MEMORY;
@@ -271,6 +170,7 @@ bool ftj_cpu_worker_run(struct ftj_cpu_worker *worker, uint32_t block_index, uin
     worker->block.num_blocks = num_blocks;
     worker->num_left = 0;
     worker->num_at_barrier = 0;
+    memset(worker->num_at_named, 0, sizeof(worker->num_at_named));
     /* A kernel that reads what it did not write reads NaN, or an index far out of range. */
     if (worker->block.shared)
         memset(worker->block.shared, 0xff, worker->block.shared_bytes);

@@ -10,10 +10,12 @@
 #include <stdint.h>
 
 /* Raised with every change below; a shared object of another number is refused. */
-#define FTJ_CPU_ABI        1
+#define FTJ_CPU_ABI        2
 
 #define FTJ_CPU_WARP_LANES 32
+#define FTJ_CPU_GROUP      128 /* threads of a warpgroup */
 #define FTJ_CPU_LANE_WORDS 12
+#define FTJ_CPU_MAX_GROUPS 8 /* warpgroups of a block */
 
 /* What one lane brings to a warp collective, and takes from it. */
 typedef struct ftj_cpu_lane {
@@ -22,6 +24,9 @@ typedef struct ftj_cpu_lane {
 
 /* Replaces the operands of all 32 lanes by their results. */
 typedef void (*ftj_cpu_compute)(ftj_cpu_lane* lanes);
+
+/* Is given what each thread of a warpgroup brought. */
+typedef void (*ftj_cpu_group_compute)(void* const* operands);
 
 typedef struct ftj_cpu_block ftj_cpu_block;
 
@@ -35,6 +40,15 @@ typedef struct ftj_cpu_calls {
     void (*copy_issue)(ftj_cpu_block* block, uint32_t shared, const void* global, uint32_t bytes);
     void (*copy_commit)(ftj_cpu_block* block);
     void (*copy_wait)(ftj_cpu_block* block, uint32_t pending);
+    /* Returns when all threads of the warpgroup have come to the same `compute`. */
+    void (*group_collective)(ftj_cpu_block* block, const char* name, ftj_cpu_group_compute compute,
+                             void* operand);
+    /* Returns when so many threads have come to the barrier of that number. */
+    void (*sync_group)(ftj_cpu_block* block, uint32_t id, uint32_t threads);
+    /* mbarriers: `shared` is an offset into the block's shared memory. */
+    void (*barrier_init)(ftj_cpu_block* block, uint32_t shared, uint32_t arrivals);
+    void (*barrier_arrive)(ftj_cpu_block* block, uint32_t shared);
+    void (*barrier_wait)(ftj_cpu_block* block, uint32_t shared, uint32_t parity);
 } ftj_cpu_calls;
 
 struct ftj_cpu_block {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-// The CPU target: every function of ptx_sm75, sm80 and sm89 in plain C++, and the keywords that the
-// host's compiler lacks. The threads of a block are fibres of one host thread; what needs more than
-// one of them goes through the library's table (block/cpu_runtime.h).
+// The CPU target: every function of ptx_sm75, sm80 and sm89 in plain C++, those of sm90a and what
+// it needs of sm90, and the keywords that the host's compiler lacks. The threads of a block are
+// fibres of one host thread; what needs more than one of them goes through the library's table
+// (block/cpu_runtime.h).
 #pragma once
 
 #define __device__
@@ -95,10 +96,14 @@ FTJ_DEVICE uint32_t atomic_add(uint32_t* address, uint32_t v) {
 
 #include "ptx/ptx_cpu_mma.cuh"
 
+#include "ptx/ptx_cpu_group.cuh"
+
 // The last line of a unit: what the library finds in the shared object.
 #define FTJ_CPU_ENTRY(Params)                                                                      \
     static void ftj_cpu_run(ftj_cpu_block* block, const void* params) {                            \
         ftj::ptx::running_block = block;                                                           \
+        if (block->thread_index == 0) /* it is the first to run */                                 \
+            ftj::ptx::wgmma_reset();                                                               \
         ftj_kernel(*static_cast<const Params*>(params));                                           \
     }                                                                                              \
     extern "C" {                                                                                   \

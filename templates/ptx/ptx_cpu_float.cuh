@@ -32,6 +32,11 @@ FTJ_DEVICE uint32_t prmt(uint32_t a, uint32_t b, uint32_t selector) {
     return result;
 }
 
+template <uint32_t selector>
+FTJ_DEVICE uint32_t prmt_signs(uint32_t a, uint32_t b) {
+    return prmt(a, b, selector);
+}
+
 template <uint32_t table>
 FTJ_DEVICE uint32_t lop3(uint32_t a, uint32_t b, uint32_t c) {
     uint32_t result = 0;
@@ -43,6 +48,7 @@ FTJ_DEVICE uint32_t lop3(uint32_t a, uint32_t b, uint32_t c) {
 }
 
 FTJ_DEVICE void keep(uint32_t&) {}
+FTJ_DEVICE uint32_t opaque(uint32_t v) { return v; }
 FTJ_DEVICE uint32_t low_twice(uint32_t v) { return (v & 0xffffu) | v << 16; }
 FTJ_DEVICE uint32_t high_twice(uint32_t v) { return v >> 16 | (v & 0xffff0000u); }
 
@@ -146,6 +152,12 @@ FTJ_DEVICE uint32_t cvt_rn_bf16x2_f32(float low, float high) {
 FTJ_DEVICE uint32_t mul_f16x2(uint32_t a, uint32_t b) {
     return cvt_rn_f16x2_f32(cvt_f32_f16(a & 0xffffu) * cvt_f32_f16(b & 0xffffu),
                             cvt_f32_f16(a >> 16) * cvt_f32_f16(b >> 16));
+}
+
+// Likewise exact in fp32, or below its range.
+FTJ_DEVICE uint32_t mul_bf16x2(uint32_t a, uint32_t b) {
+    return cvt_rn_bf16x2_f32(bits_float(a << 16) * bits_float(b << 16),
+                             bits_float(a & 0xffff0000u) * bits_float(b & 0xffff0000u));
 }
 
 // ---- E4M3 --------------------------------------------------------------------------------------

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: MIT */
+/* What a kernel calls: collectives, barriers and copies, each for the fibre that is running. */
+#include "runtime/cpu/cpu_barrier.h"
+#include "runtime/cpu/cpu_fibre.h"
+
+static void warp_collective(ftj_cpu_block *block, const char *name, ftj_cpu_compute compute,
+                            ftj_cpu_lane *lane)
+{
+    struct ftj_cpu_worker *worker = (struct ftj_cpu_worker *)block;
+    struct fibre *fibre = ftj_cpu_running_fibre(worker);
+    const uint32_t warp_index = fibre->thread_index / WARP_LANES;
+    struct warp *warp = &worker->warps[warp_index];
+    ftj_cpu_lane *own = &warp->lanes[fibre->thread_index % WARP_LANES];
+
+    if (warp->num_arrived > 0 && warp->compute != compute) {
+        ftj_cpu_fail(worker, "thread %u is at %s while %u lanes of its warp are at %s",
+                     fibre->thread_index, name, warp->num_arrived, warp->name);
+    }
+    warp->compute = compute;
+    warp->name = name;
+    *own = *lane;
+    if (++warp->num_arrived < WARP_LANES) {
+        ftj_cpu_wait(worker, name, 0);
+    } else {
+        compute(warp->lanes);
+        warp->num_arrived = 0;
+        ftj_cpu_wake(worker, warp_index * WARP_LANES, (warp_index + 1) * WARP_LANES);
+    }
+    *lane = *own;
+}
+
+static void sync_block(ftj_cpu_block *block)
+{
+    struct ftj_cpu_worker *worker = (struct ftj_cpu_worker *)block;
+
+    if (++worker->num_at_barrier < worker->num_threads) {
+        ftj_cpu_wait(worker, "sync_block", 0);
+    } else {
+        worker->num_at_barrier = 0;
+        ftj_cpu_wake(worker, 0, worker->num_threads);
+    }
+}
+
+static void copy_issue(ftj_cpu_block *block, uint32_t shared, const void *global, uint32_t bytes)
+{
+    struct ftj_cpu_worker *worker = (struct ftj_cpu_worker *)block;
+
+    if (shared % bytes || (uintptr_t)global % bytes) {
+        ftj_cpu_fail(worker,
+                     "cp.async of %u bytes by thread %u from %p to shared address %u: not aligned",
+                     bytes, block->thread_index, global, shared);
+    }
+    if ((uint64_t)shared + bytes > block->shared_bytes) {
+        ftj_cpu_fail(
+            worker,
+            "cp.async of %u bytes by thread %u to shared address %u, past the block's %u bytes",
+            bytes, block->thread_index, shared, block->shared_bytes);
+    }
+    if (!ftj_cpu_copy_issue(&ftj_cpu_running_fibre(worker)->copies, block->shared + shared, global,
+                            bytes))
+        ftj_cpu_fail(worker, "no memory for a cp.async of thread %u", block->thread_index);
+}
+
+static void copy_commit(ftj_cpu_block *block)
+{
+    ftj_cpu_copy_commit(&ftj_cpu_running_fibre((struct ftj_cpu_worker *)block)->copies);
+}
+
+static void copy_wait(ftj_cpu_block *block, uint32_t pending)
+{
+    ftj_cpu_copy_wait(&ftj_cpu_running_fibre((struct ftj_cpu_worker *)block)->copies, pending);
+}
+
+static void group_collective(ftj_cpu_block *block, const char *name, ftj_cpu_group_compute compute,
+                             void *operand)
+{
+    struct ftj_cpu_worker *worker = (struct ftj_cpu_worker *)block;
+    const uint32_t thread = block->thread_index;
+    struct group *group = &worker->groups[thread / GROUP];
+
+    if (group->num_arrived > 0 && group->compute != compute) {
+        ftj_cpu_fail(worker, "thread %u is at %s while %u threads of its warpgroup are at %s",
+                     thread, name, group->num_arrived, group->name);
+    }
+    group->compute = compute;
+    group->name = name;
+    group->operands[thread % GROUP] = operand;
+    if (++group->num_arrived < GROUP) {
+        ftj_cpu_wait(worker, name, 0);
+    } else {
+        compute(group->operands);
+        group->num_arrived = 0;
+        ftj_cpu_wake(worker, thread / GROUP * GROUP, (thread / GROUP + 1) * GROUP);
+    }
+}
+
+static void sync_group(ftj_cpu_block *block, uint32_t id, uint32_t threads)
+{
+    struct ftj_cpu_worker *worker = (struct ftj_cpu_worker *)block;
+
+    if (id == 0 || id >= NUM_NAMED)
+        ftj_cpu_fail(worker, "thread %u is at barrier %u; there are 1 to 15", block->thread_index,
+                     id);
+    if (++worker->num_at_named[id] < threads) {
+        ftj_cpu_wait(worker, "sync_group", id);
+    } else {
+        worker->num_at_named[id] = 0;
+        ftj_cpu_wake_from(worker, id);
+    }
+}
+
+/* The mbarrier at a shared address, which must be one. */
+static struct ftj_cpu_barrier *barrier_at(struct ftj_cpu_worker *worker, uint32_t shared)
+{
+    const ftj_cpu_block *block = &worker->block;
+    if (shared % FTJ_CPU_BARRIER_BYTES ||
+        (uint64_t)shared + FTJ_CPU_BARRIER_BYTES > block->shared_bytes) {
+        ftj_cpu_fail(
+            worker,
+            "thread %u uses an mbarrier at shared address %u of %u bytes: it cannot lie there",
+            block->thread_index, shared, block->shared_bytes);
+    }
+    return (struct ftj_cpu_barrier *)(void *)(block->shared + shared);
+}
+
+static void barrier_init(ftj_cpu_block *block, uint32_t shared, uint32_t arrivals)
+{
+    struct ftj_cpu_worker *worker = (struct ftj_cpu_worker *)block;
+    if (!ftj_cpu_barrier_init(barrier_at(worker, shared), arrivals))
+        ftj_cpu_fail(worker, "an mbarrier of %u arrivals is no mbarrier", arrivals);
+}
+
+static struct ftj_cpu_barrier *sound_barrier_at(struct ftj_cpu_worker *worker, uint32_t shared)
+{
+    struct ftj_cpu_barrier *barrier = barrier_at(worker, shared);
+    if (!ftj_cpu_barrier_is_sound(barrier)) {
+        ftj_cpu_fail(worker,
+                     "thread %u uses an mbarrier at shared address %u that was not initialised",
+                     worker->block.thread_index, shared);
+    }
+    return barrier;
+}
+
+static void barrier_arrive(ftj_cpu_block *block, uint32_t shared)
+{
+    struct ftj_cpu_worker *worker = (struct ftj_cpu_worker *)block;
+    if (ftj_cpu_barrier_arrive(sound_barrier_at(worker, shared)))
+        ftj_cpu_wake_from(worker, NUM_NAMED + shared);
+}
+
+static void barrier_wait(ftj_cpu_block *block, uint32_t shared, uint32_t parity)
+{
+    struct ftj_cpu_worker *worker = (struct ftj_cpu_worker *)block;
+    const struct ftj_cpu_barrier *barrier = sound_barrier_at(worker, shared);
+    while (!ftj_cpu_barrier_has_ended(barrier, parity))
+        ftj_cpu_wait(worker, "mbarrier_wait", NUM_NAMED + shared);
+}
+
+const ftj_cpu_calls ftj_cpu_worker_calls = {
+    .warp_collective = warp_collective,
+    .sync_block = sync_block,
+    .copy_issue = copy_issue,
+    .copy_commit = copy_commit,
+    .copy_wait = copy_wait,
+    .group_collective = group_collective,
+    .sync_group = sync_group,
+    .barrier_init = barrier_init,
+    .barrier_arrive = barrier_arrive,
+    .barrier_wait = barrier_wait,
+};
