@@ -6,10 +6,12 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *ptx_header(const struct ftj_device *device)
+static const char *ptx_header(const struct ftj_variant *variant, const struct ftj_device *device)
 {
     if (device->kind == FTJ_DEVICE_CPU)
         return "ptx/ptx_cpu.cuh";
+    if (variant->uses & FTJ_HAS_WGMMA)
+        return "ptx/ptx_sm90a.cuh";
     if (device->features & FTJ_HAS_FP8_CONVERT)
         return device->features & FTJ_HAS_TMA ? "ptx/ptx_sm90.cuh" : "ptx/ptx_sm89.cuh";
     if (device->features & FTJ_HAS_CP_ASYNC)
@@ -32,7 +34,7 @@ static void write_includes(struct ftj_text *text, const struct ftj_variant *vari
                            const struct ftj_device *device)
 {
     const bool hardware = device->features & FTJ_HAS_FP8_CONVERT;
-    ftj_text_printf(text, "#include \"%s\"\n", ptx_header(device));
+    ftj_text_printf(text, "#include \"%s\"\n", ptx_header(variant, device));
     ftj_text_printf(text, "#include \"block/e4m3_%s.cuh\"\n", hardware ? "hardware" : "software");
     for (const char *name = variant->includes; *name;) {
         const size_t length = strcspn(name, " ");

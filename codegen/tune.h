@@ -45,6 +45,12 @@ bool ftj_tune_extend(const struct ftj_problem *problem, const struct ftj_device 
 void ftj_write_extend(struct ftj_text *text, const struct ftj_problem *problem,
                       const struct ftj_config *config, const struct ftj_device *device);
 
+/* The same by wgmma; false for other widths of head than it is for. */
+bool ftj_tune_extend_sm90(const struct ftj_problem *problem, const struct ftj_device *device,
+                          struct ftj_config *config);
+void ftj_write_extend_sm90(struct ftj_text *text, const struct ftj_problem *problem,
+                           const struct ftj_config *config, const struct ftj_device *device);
+
 bool ftj_tune_extend_combine(const struct ftj_problem *problem, const struct ftj_device *device,
                              struct ftj_config *config);
 void ftj_write_extend_combine(struct ftj_text *text, const struct ftj_problem *problem,

@@ -23,6 +23,7 @@ struct ftj_config {
     uint32_t part_dims;      /* extend: dims of O a warp holds */
     uint32_t new_tokens;     /* extend: tokens of a tile that is not in the cache */
     uint32_t step_tokens;    /* extend: tokens whose scores a warp holds at a time */
+    uint32_t query_stages;   /* extend by wgmma: query tiles in memory */
 };
 
 struct ftj_variant {

@@ -5,45 +5,9 @@
 #pragma once
 #include "block/key_tile.cuh"
 #include "block/row_state.cuh"
+#include "block/seen_keys.cuh"
 
 namespace ftj {
-
-// Which keys the rows of a warp see.
-struct SeenKeys {
-    KeyRange by_all;  // begin may lie past end
-    KeyRange by_some;
-
-    // Of `keys`, those of rows `row` to `row` + `rows` of the request.
-    template <class Config>
-    static __device__ __forceinline__ SeenKeys find(const ftj_extend_params& p,
-                                                    const QueryTile<Config>& unit, KeyRange keys,
-                                                    uint32_t row, uint32_t rows) {
-        if (row >= unit.end_row)
-            return {{0, 0}, {0, 0}};
-        const uint32_t last = min_of(row + rows, unit.end_row) - 1;
-        const KeyRange top = unit.run.seen_by(row / p.group, p.requests.window);
-        const KeyRange bottom = unit.run.seen_by(last / p.group, p.requests.window);
-        return {{bottom.begin, min_of(top.end, keys.end)},
-                {top.begin, min_of(bottom.end, keys.end)}};
-    }
-
-    // In shared memory, a warp's own: it is looked at once a step, and registers are few.
-    __device__ __forceinline__ void put(uint32_t shared) const {
-        if (ptx::thread_index() % warp_size == 0)
-            ptx::st_shared_v4(shared, {{by_all.begin, by_all.end, by_some.begin, by_some.end}});
-    }
-    static __device__ __forceinline__ SeenKeys get(uint32_t shared) {
-        const ptx::Words4 v = ptx::ld_shared_v4(shared);
-        return {{v.w[0], v.w[1]}, {v.w[2], v.w[3]}};
-    }
-
-    __device__ __forceinline__ bool is_seen(uint32_t begin, uint32_t end) const {
-        return begin < by_some.end && end > by_some.begin;
-    }
-    __device__ __forceinline__ bool is_whole(uint32_t begin, uint32_t end) const {
-        return begin >= by_all.begin && end <= by_all.end;
-    }
-};
 
 template <class Config, class Tile, int tokens, class State>
 struct RowSoftmax {

@@ -29,6 +29,7 @@ static const struct {
     {"O15 extend: a window hides whole tiles", acceptance_o15_window_hides_whole_tiles},
     {"O16 decode and extend agree", acceptance_o16_decode_and_extend_agree},
     {"extend: chunks equal the whole", acceptance_chunks_equal_the_whole},
+    {"extend: large logits", acceptance_extend_of_large_logits},
     {"extend: what is refused", acceptance_extend_refusals},
     {"O20 lengths change in place between calls", acceptance_o20_other_lengths_in_place},
     {"T13 K scale applied once", acceptance_t13_k_scale_once},

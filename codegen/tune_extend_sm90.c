@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The numbers of the extend by wgmma: consumers of 64 rows, the tokens of a tile of keys, how many
+ * tiles of K and of V, and of queries, a block's memory holds.
+ * templates/kernel/attn_extend_sm90.cuh computes the same sizes; the kernel refuses to compile when
+ * they differ.
+ */
+#include "codegen/cache_config.h"
+#include "codegen/tune.h"
+#include "codegen/type_name.h"
+
+#define GROUP_THREADS 128u /* a warpgroup */
+#define GROUP_ROWS    64u
+#define WORK_BYTES    1024u /* where the block stands in its share */
+#define ORDER_BYTES   128u  /* a unit handed on */
+#define ORDERS        2u
+#define BARRIER_BYTES 16u /* two of a stage */
+#define COPY_BYTES    16u /* of a row, as the producer copies it */
+#define SCALE_BYTES   4u
+#define SM_REGISTERS  65536u
+
+struct shape {
+    uint32_t head_dim;
+    uint32_t consumers;
+    uint32_t tokens;
+    uint32_t stages; /* of K and of V in turn */
+    uint32_t query_stages;
+    uint32_t code_slots; /* of codes under way, a producer warp; 0: a 16-bit cache */
+    uint32_t producer_registers;
+};
+
+/* Best first: the first that fits the memory. */
+static const struct shape shapes[] = {
+    {64, 2, 128, 4, 2, 0, 72}, {128, 2, 128, 4, 2, 0, 72}, {256, 2, 64, 4, 1, 0, 72},
+    {64, 2, 128, 4, 2, 4, 88}, {128, 2, 128, 4, 2, 3, 88}, {128, 2, 128, 4, 1, 3, 88},
+    {256, 2, 64, 4, 1, 2, 72},
+};
+
+/* Bytes of a row of codes, with its scales; 0 for one of 16-bit values. */
+static uint32_t code_bytes(ftj_kv_format format, uint32_t head_dim)
+{
+    switch (format) {
+    case FTJ_KV_FP8:
+        return head_dim + SCALE_BYTES;
+    case FTJ_KV_NVFP4:
+        return head_dim / 2 + head_dim / 16 + SCALE_BYTES;
+    default:
+        return 0;
+    }
+}
+
+static uint32_t smem_bytes(const struct ftj_problem *problem, const struct shape *shape)
+{
+    const uint32_t row_bytes = 2 * shape->head_dim;
+    const uint32_t rows = shape->query_stages * shape->consumers * GROUP_ROWS;
+    const uint32_t keys = shape->stages * shape->tokens;
+    const uint32_t k_bytes = code_bytes(problem->k_format, shape->head_dim);
+    const uint32_t v_bytes = code_bytes(problem->v_format, shape->head_dim);
+    const uint32_t coded = k_bytes > v_bytes ? k_bytes : v_bytes;
+    return (rows + keys) * row_bytes + shape->code_slots * shape->tokens * coded +
+           (coded ? keys * SCALE_BYTES : 0) + WORK_BYTES + ORDERS * ORDER_BYTES +
+           (ORDERS + shape->query_stages + shape->stages) * BARRIER_BYTES;
+}
+
+/* Rows come in whole chunks of 16 bytes, which are what a swizzled row is made of; block scales of
+ * a row in one. */
+static bool comes_in_chunks(const ftj_kv_side *side)
+{
+    const uint32_t blocks = side->block_scales.row_bytes;
+    return ftj_copy_chunk(&side->codes) == COPY_BYTES &&
+           (!blocks || ftj_copy_chunk(&side->block_scales) == blocks);
+}
+
+static const struct shape *find_shape(const struct ftj_problem *problem,
+                                      const struct ftj_device *device)
+{
+    const bool is_coded = problem->k_format != FTJ_KV_16BIT || problem->v_format != FTJ_KV_16BIT;
+    for (size_t i = 0; i < sizeof(shapes) / sizeof(*shapes); i++) {
+        if (shapes[i].head_dim == problem->head_dim && (shapes[i].code_slots > 0) == is_coded &&
+            smem_bytes(problem, &shapes[i]) <= device->smem_bytes)
+            return &shapes[i];
+    }
+    return NULL;
+}
+
+/* Codes are widened to the model's own type, which is exact in bf16; in fp16 V's row scales would
+ * overflow what they are put on. */
+bool ftj_tune_extend_sm90(const struct ftj_problem *problem, const struct ftj_device *device,
+                          struct ftj_config *config)
+{
+    const struct shape *shape = find_shape(problem, device);
+    if (!shape || !comes_in_chunks(&problem->kv.k) || !comes_in_chunks(&problem->kv.v) ||
+        (shape->code_slots && problem->dtype != FTJ_DTYPE_BF16))
+        return false;
+    config->num_threads = GROUP_THREADS * (1 + shape->consumers);
+    config->smem_bytes = smem_bytes(problem, shape);
+    config->min_blocks = 1;
+    config->block_rows = GROUP_ROWS * shape->consumers;
+    config->tile_tokens = shape->tokens;
+    config->new_tokens = shape->tokens;
+    config->num_stages = shape->stages;
+    config->query_stages = shape->query_stages;
+    return true;
+}
+
+/* What the producer leaves to each consumer of the registers that the block is launched with. */
+static uint32_t consumer_registers(const struct shape *shape)
+{
+    const uint32_t groups = 1 + shape->consumers;
+    const uint32_t launched = SM_REGISTERS / (groups * GROUP_THREADS) / 8 * 8;
+    return (groups * launched - shape->producer_registers) / shape->consumers / 8 * 8;
+}
+
+static const char *widen_name(ftj_kv_format format)
+{
+    return format == FTJ_KV_FP8     ? "ftj::WidenFp8"
+           : format == FTJ_KV_NVFP4 ? "ftj::WidenNvfp4"
+                                    : "ftj::Rows16Bit";
+}
+
+void ftj_write_extend_sm90(struct ftj_text *text, const struct ftj_problem *problem,
+                           const struct ftj_config *config, const struct ftj_device *device)
+{
+    const struct shape *shape = find_shape(problem, device);
+    ftj_text_printf(text, "    using Element = %s;\n", ftj_type_name(problem->dtype));
+    ftj_text_printf(text, "    using KWiden = %s;\n", widen_name(problem->k_format));
+    ftj_text_printf(text, "    using VWiden = %s;\n", widen_name(problem->v_format));
+    const struct {
+        const char *name;
+        uint32_t value;
+    } numbers[] = {
+        {"page_size", problem->page_size},
+        {"num_consumers", shape->consumers},
+        {"block_rows", config->block_rows},
+        {"tile_tokens", config->tile_tokens},
+        {"new_tokens", config->new_tokens},
+        {"num_stages", config->num_stages},
+        {"query_stages", config->query_stages},
+        {"code_slots", shape->code_slots},
+        {"producer_registers", shape->producer_registers},
+        {"consumer_registers", consumer_registers(shape)},
+    };
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++)
+        ftj_text_printf(text, "    static constexpr int %s = %u;\n", numbers[i].name,
+                        numbers[i].value);
+    const struct {
+        const char *name;
+        bool value;
+    } flags[] = {
+        {"slots_contiguous", problem->slots_contiguous},
+        {"slot_table", problem->table == FTJ_TABLE_SLOTS},
+        {"has_softcap", problem->has_softcap},
+    };
+    for (size_t i = 0; i < sizeof(flags) / sizeof(*flags); i++)
+        ftj_text_printf(text, "    static constexpr bool %s = %s;\n", flags[i].name,
+                        flags[i].value ? "true" : "false");
+}

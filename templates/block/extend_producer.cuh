@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: MIT
+// The producer warpgroup of an extend: it walks the block's share of the work, and brings the
+// queries and the tiles of each unit, as far ahead as the rings have stages. A step is a tile of K
+// or of V, in turn.
+#pragma once
+#include "block/code_feed.cuh"
+#include "block/tile_feed.cuh"
+#include "block/tile_rings.cuh"
+
+namespace ftj {
+
+template <class Config>
+struct ExtendProducer {
+    using Rings = TileRings<Config>;
+    using Order = typename Rings::Order;
+    using Unit = typename Rings::Unit;
+    using Work = typename Rings::Work;
+    using Codes = CodeFeed<Config>;
+    using Values = TileFeed<Config>;
+    static constexpr bool has_codes = Rings::is_coded;
+    static constexpr bool has_values = !Config::KWiden::is_coded || !Config::VWiden::is_coded;
+
+    static __device__ __forceinline__ void run(const ftj_extend_params& p, Work& work) {
+        typename Rings::OrderCursor orders;
+        typename Rings::QueryCursor queries;
+        typename Rings::TileCursor tiles;
+        for (;; orders.advance()) {
+            Order& order = orders.order();
+            orders.wait_free();
+            if (ptx::thread_index() == 0) {
+                give(p, work, order);
+                ptx::mbarrier_arrive(orders.filled());
+            }
+            ptx::sync_group(1, feed_threads);
+            if (order.end == order.unit.tile)
+                return;
+            queries.wait_free();
+            feed_queries(p, order.unit, queries.tile());
+            ptx::cp_async_mbarrier_arrive(queries.filled());
+            queries.advance();
+            uint32_t first = 2 * order.unit.tile;
+            if constexpr (has_codes) {
+                const uint32_t end = 2 * min_of(order.end, order.unit.cached_tiles);
+                feed_codes(p, order, end, tiles);
+                first = max_of(first, end);
+            }
+            feed_values(p, order, first, tiles);
+        }
+    }
+
+private:
+    // What the block does next, by one thread. The block that starts a unit that others end says
+    // where its parts are.
+    static __device__ __forceinline__ void give(const ftj_extend_params& p, Work& work,
+                                                Order& order) {
+        work.advance(p);
+        order.unit = work.unit;
+        order.end = work.end;
+        order.slot = work.slot;
+        if (work.parts)
+            pointer<Split>(p.splits)[ptx::block_index()] = {
+                work.unit.request, work.unit.index, work.unit.head, work.slot, work.parts, {}};
+    }
+
+    // K and V of every tile, in turn, from step `first` on: all of them 16-bit values.
+    static __device__ __forceinline__ void feed_values(const ftj_extend_params& p,
+                                                       const Order& order, uint32_t first,
+                                                       typename Rings::TileCursor& tiles) {
+        const Unit& unit = order.unit;
+        Values values;
+        if (first < 2 * order.end)
+            find(p, unit, first / 2, values);
+#pragma unroll 1
+        for (uint32_t step = first; step < 2 * order.end; step++) {
+            tiles.wait_free();
+            values.copy(side(p, unit, step % 2, values), tiles.tile());
+            ptx::cp_async_mbarrier_arrive(tiles.filled());
+            tiles.advance();
+            if (step % 2 && step + 1 < 2 * order.end)
+                find(p, unit, step / 2 + 1, values);
+        }
+    }
+
+    // The same of the cache, whose K or V or both are codes, up to step `end`.
+    static __device__ __forceinline__ void feed_codes(const ftj_extend_params& p,
+                                                      const Order& order, uint32_t end,
+                                                      typename Rings::TileCursor& tiles) {
+        const Unit& unit = order.unit;
+        uint32_t ahead = 2 * unit.tile;  // the next step to be fetched
+        if (ahead >= end)
+            return;
+        Codes codes;
+        Values values;
+        codes.init(ptx::shared_address(ptx::dynamic_shared()) + Rings::Smem::codes);
+        codes.find(p, unit, Rings::first_token(unit, unit.tile));
+#pragma unroll 1
+        for (int i = 0; i < Codes::slots - 1; i++)
+            fetch(p, unit, codes, ahead, end);
+        if constexpr (has_values)
+            find(p, unit, unit.tile, values);
+#pragma unroll 1
+        for (uint32_t step = 2 * unit.tile; step < end; step++) {
+            const bool is_value = step % 2;
+            fetch(p, unit, codes, ahead, end);
+            ptx::cp_async_wait<Codes::slots - 1>();
+            tiles.wait_free();
+            if (!Codes::are_alike && is_value)
+                feed<typename Codes::V>(p, unit, true, codes, values, tiles);
+            else
+                feed<typename Codes::K>(p, unit, is_value, codes, values, tiles);
+            tiles.advance();
+            if (has_values && is_value && step + 1 < end)
+                find(p, unit, step / 2 + 1, values);
+        }
+    }
+
+    template <class Side>
+    static __device__ __forceinline__ void feed(const ftj_extend_params& p, const Unit& unit,
+                                                bool is_value, Codes& codes, const Values& values,
+                                                const typename Rings::TileCursor& tiles) {
+        if constexpr (Side::Widen::is_coded) {
+            codes.template widen<Side>(tiles.tile(), tiles.scales());
+            ptx::mbarrier_arrive(tiles.filled());
+        } else {
+            values.copy(side(p, unit, is_value, values), tiles.tile());
+            ptx::cp_async_mbarrier_arrive(tiles.filled());
+        }
+    }
+
+    // One more step of codes on its way, or none; a group of copies in any case.
+    static __device__ __forceinline__ void fetch(const ftj_extend_params& p, const Unit& unit,
+                                                 Codes& codes, uint32_t& ahead, uint32_t end) {
+        if (ahead < end) {
+            if constexpr (Codes::are_alike) {
+                codes.template fetch<typename Codes::K>(ahead % 2 ? p.cache.v : p.cache.k,
+                                                        unit.head);
+            } else if (ahead % 2) {
+                if constexpr (Config::VWiden::is_coded)
+                    codes.template fetch<typename Codes::V>(p.cache.v, unit.head);
+            } else {
+                if constexpr (Config::KWiden::is_coded)
+                    codes.template fetch<typename Codes::K>(p.cache.k, unit.head);
+            }
+            ahead++;
+            if (ahead % 2 == 0 && ahead < end)
+                codes.find(p, unit, Rings::first_token(unit, ahead / 2));
+        }
+        ptx::cp_async_commit();
+    }
+
+    static __device__ __forceinline__ void find(const ftj_extend_params& p, const Unit& unit,
+                                                uint32_t tile, Values& values) {
+        if (tile < unit.cached_tiles)
+            values.find_cached(p, unit, Rings::first_token(unit, tile));
+        else
+            values.find_new(unit, Rings::first_token(unit, tile));
+    }
+
+    static __device__ __forceinline__ typename Values::Source side(const ftj_extend_params& p,
+                                                                   const Unit& unit, bool is_value,
+                                                                   const Values& values) {
+        if (values.is_cached)
+            return values.cached_side(unit, is_value ? p.cache.v.codes : p.cache.k.codes);
+        return values.new_side(unit, is_value ? p.v_new : p.k_new,
+                               is_value ? p.v_new_token_stride : p.k_new_token_stride,
+                               is_value ? p.v_new_head_stride : p.k_new_head_stride);
+    }
+};
+
+}  // namespace ftj

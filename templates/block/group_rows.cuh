@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: MIT
+// What a thread of a warpgroup holds of its 64 query rows: two rows, g and g + 8 of its warp's 16;
+// of scores and of O columns 8 * i + 2 * c + e in [4 * i + 2 * h + e]. Lane is 4 * g + c.
+//
+// The softmax is lazy: the reference moves when a score exceeds it by more than 8 (in log2), and is
+// a true score, so that nothing overflows whatever the scale of the logits. O is multiplied when
+// the product under way has ended, which is why weigh() only says by how much.
+#pragma once
+#include "block/final_row.cuh"
+#include "block/group_products.cuh"
+#include "block/seen_keys.cuh"
+
+namespace ftj {
+
+template <class Config>
+struct GroupRows {
+    using Element = typename Config::Element;
+    using Unit = QueryTile<Config>;
+    static constexpr int head_dim = Config::head_dim;
+    static constexpr int tokens = Config::tile_tokens;
+    static constexpr float max_slack = 8.0f;  // log2
+    using Scores = float[tokens / 2];
+    using Outputs = float[head_dim / 2];
+    using Weights = uint32_t[tokens / 4];  // A operands of the product with V
+
+    uint32_t row;        // of the request: the warp's first
+    SeenKeys seen;       // by the warp's rows, in the cache or beside it
+    float score_scale;   // from products to log2 units, not negative
+    float reference[2];  // log2
+    float sum[2];        // this thread's share
+    float ratio[2];      // what O is to be multiplied by
+    bool is_rebased;     // in any lane of the warp: ratio is not 1
+
+    __device__ __forceinline__ void begin(const ftj_extend_params& p, const Unit& unit,
+                                          uint32_t first_row) {
+        row = first_row;
+        seen = SeenKeys::find(p, unit, {0, unit.run.length}, row, 16);
+        score_scale = ptx::abs_f32(p.score_scale);
+        reference[0] = reference[1] = lowest_score;
+        sum[0] = sum[1] = 0;
+    }
+
+    // Scores or weights of a tile, times its row scales.
+    static __device__ __forceinline__ void scale(uint32_t row_scales, Scores& scores) {
+        const uint32_t mine = row_scales + 8 * (ptx::thread_index() % 4);
+#pragma unroll
+        for (int i = 0; i < tokens / 2; i += 4) {
+            const ptx::Words2 pair = ptx::ld_shared_v2(mine + 8 * i);
+#pragma unroll
+            for (int j = 0; j < 4; j++)
+                scores[i + j] *= ptx::bits_float(pair.w[j % 2]);
+        }
+    }
+
+    // ---- softmax -------------------------------------------------------------------------------
+    // Products of a tile that starts at key `token`, of which those from `end` on are no keys, to
+    // weights before their rounding.
+    __device__ __forceinline__ void weigh(const ftj_extend_params& p, const Unit& unit,
+                                          uint32_t token, uint32_t end, Scores& scores) {
+        if (p.score_scale < 0.0f) {
+#pragma unroll
+            for (int i = 0; i < tokens / 2; i++)
+                scores[i] = -scores[i];
+        }
+        if constexpr (Config::has_softcap)
+            cap(p, scores);
+        const float to_log2 = Config::has_softcap ? 1.0f : score_scale;
+        const uint32_t last = token + tokens;
+        if (token < seen.by_all.begin || last > min_of(seen.by_all.end, end))
+            mask(p, unit, token, end, scores);
+
+        float most[2] = {scores[0], scores[2]};
+#pragma unroll
+        for (int i = 0; i < tokens / 2; i += 4) {
+            most[0] = ptx::max_f32(most[0], ptx::max_f32(scores[i], scores[i + 1]));
+            most[1] = ptx::max_f32(most[1], ptx::max_f32(scores[i + 2], scores[i + 3]));
+        }
+        is_rebased = ptx::any(most[0] * to_log2 - reference[0] > max_slack ||
+                              most[1] * to_log2 - reference[1] > max_slack);
+        if (is_rebased)
+            rebase(most, to_log2);
+
+        float sums[2] = {0.0f, 0.0f};
+#pragma unroll
+        for (int i = 0; i < tokens / 2; i += 2) {
+            constexpr int rows = 2;
+            const int h = i / 2 % rows;
+            scores[i] = ptx::ex2_approx(ptx::fma_rn(scores[i], to_log2, -reference[h]));
+            scores[i + 1] = ptx::ex2_approx(ptx::fma_rn(scores[i + 1], to_log2, -reference[h]));
+            sums[h] += scores[i] + scores[i + 1];
+        }
+        sum[0] += sums[0];
+        sum[1] += sums[1];
+    }
+
+    static __device__ __forceinline__ void round(const Scores& scores, Weights& weights) {
+#pragma unroll
+        for (int i = 0; i < tokens / 4; i++)
+            weights[i] = GroupMma<Element>::pack(scores[2 * i], scores[2 * i + 1]);
+    }
+
+    __device__ __forceinline__ void rescale(Outputs& out) const {
+        if (!is_rebased)
+            return;
+#pragma unroll
+        for (int i = 0; i < head_dim / 2; i++)
+            out[i] *= ratio[i / 2 % 2];
+    }
+
+    // ---- results -------------------------------------------------------------------------------
+    __device__ __forceinline__ void add_sums() {
+#pragma unroll
+        for (int h = 0; h < 2; h++) {
+            sum[h] += ptx::shfl_xor(sum[h], 1);
+            sum[h] += ptx::shfl_xor(sum[h], 2);
+        }
+    }
+
+    // Pairs of threads trade halves of what they have of 16 columns, so that each writes four
+    // neighbours, and four threads whole sectors.
+    __device__ __forceinline__ void write_outputs(const ftj_extend_params& p, const Unit& unit,
+                                                  const Outputs& out) const {
+        const uint32_t c = ptx::thread_index() % 4;
+        const bool is_odd = c % 2;
+#pragma unroll
+        for (int h = 0; h < 2; h++) {
+            const uint32_t mine = row + 8 * h + ptx::thread_index() % warp_size / 4;
+            const bool is_there = mine < unit.end_row;
+            const uint32_t query = is_there ? mine / p.group : 0;
+            const uint32_t q_head = unit.head * p.group + (is_there ? mine - query * p.group : 0);
+            const int64_t token = int64_t(unit.run.first) + query;
+            const FinalRow end = finalise(p.sinks, q_head, reference[h], sum[h]);
+            auto* o = pointer<typename Element::Storage>(p.o) + token * p.o_token_stride +
+                      q_head * p.o_head_stride + 8 * is_odd + 4 * (c / 2);
+#pragma unroll
+            for (int i = 0; i < head_dim / 2; i += 8) {
+                const uint32_t left = pack(out + i + 2 * h, end.factor);
+                const uint32_t right = pack(out + i + 4 + 2 * h, end.factor);
+                const uint32_t other = ptx::shfl_xor(is_odd ? left : right, 1);
+                const ptx::Words2 words = {{is_odd ? other : left, is_odd ? right : other}};
+                if (is_there)
+                    *reinterpret_cast<ptx::Words2*>(o + 2 * i) = words;
+            }
+            if (p.lse && is_there && c == 0)
+                pointer<float>(p.lse)[token * (p.num_kv_heads * p.group) + q_head] = end.lse;
+        }
+    }
+
+    // The same rows as a part of their unit, for extend_combine.cuh.
+    __device__ __forceinline__ void write_partial(const ftj_extend_params& p, const Unit& unit,
+                                                  const Outputs& out, uint32_t slot) const {
+        const uint32_t c = ptx::thread_index() % 4;
+#pragma unroll
+        for (int h = 0; h < 2; h++) {
+            const uint32_t mine = row + 8 * h + ptx::thread_index() % warp_size / 4;
+            if (mine >= unit.end_row)
+                continue;
+            const uint64_t at = uint64_t(slot) * Config::block_rows + (mine - unit.first_row);
+            float* to = pointer<float>(p.partial_out) + at * head_dim + 2 * c;
+#pragma unroll
+            for (int i = 0; i < head_dim / 2; i += 4) {
+                const ptx::Words2 words = {
+                    {ptx::float_bits(out[i + 2 * h]), ptx::float_bits(out[i + 2 * h + 1])}};
+                *reinterpret_cast<ptx::Words2*>(to + 2 * i) = words;
+            }
+            if (c == 0) {
+                float* state = pointer<float>(p.partial_state) + 2 * at;
+                state[0] = reference[h], state[1] = sum[h];
+            }
+        }
+    }
+
+private:
+    static __device__ __forceinline__ uint32_t pack(const float* two, float factor) {
+        return GroupMma<Element>::pack(two[0] * factor, two[1] * factor);
+    }
+
+    // Scores in log2 units.
+    __device__ __forceinline__ void cap(const ftj_extend_params& p, Scores& scores) const {
+        const float to_cap = score_scale / p.softcap, cap_log2 = p.softcap * log2e;
+#pragma unroll
+        for (int i = 0; i < tokens / 2; i++)
+            scores[i] = cap_log2 * tanh_of(scores[i] * to_cap);
+    }
+    // 1 - 2 / (e^2x + 1), to fp32's accuracy near 1 and to 1e-7 near 0.
+    static __device__ __forceinline__ float tanh_of(float x) {
+        return 1.0f - 2.0f / (ptx::ex2_approx(2.0f * log2e * x) + 1.0f);
+    }
+
+    __device__ __forceinline__ void mask(const ftj_extend_params& p, const Unit& unit,
+                                         uint32_t token, uint32_t end, Scores& scores) const {
+        const float minus_infinity = ptx::bits_float(0xff800000u);
+        const uint32_t column = token + 2 * (ptx::thread_index() % 4);
+#pragma unroll
+        for (int h = 0; h < 2; h++) {
+            const uint32_t mine = row + 8 * h + ptx::thread_index() % warp_size / 4;
+            const KeyRange keys = unit.run.seen_by(mine / p.group, p.requests.window);
+            const uint32_t count = max_of(min_of(keys.end, end), keys.begin) - keys.begin;
+            const uint32_t first = column - keys.begin;  // below it: past every count
+#pragma unroll
+            for (int i = 0; i < tokens / 8; i++) {
+#pragma unroll
+                for (int e = 0; e < 2; e++) {
+                    if (first + 8 * i + e >= count)
+                        scores[4 * i + 2 * h + e] = minus_infinity;
+                }
+            }
+        }
+    }
+
+    // Raise the references to the largest of these scores, over the four threads of a row.
+    __device__ __forceinline__ void rebase(const float (&most)[2], float to_log2) {
+#pragma unroll
+        for (int h = 0; h < 2; h++) {
+            float largest = ptx::max_f32(most[h], ptx::shfl_xor(most[h], 1));
+            largest = ptx::max_f32(largest, ptx::shfl_xor(largest, 2));
+            const float raised = ptx::max_f32(reference[h], largest * to_log2);
+            ratio[h] = ptx::ex2_approx(reference[h] - raised);
+            reference[h] = raised;
+            sum[h] *= ratio[h];
+        }
+    }
+};
+
+}  // namespace ftj

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: MIT
+// What the producer of an extend hands its consumers, and where: rings of stages in shared memory.
+// Each stage has two barriers: filled (all of it has come) and free (every consumer warp has read
+// it). Tiles of K and of V take turns in one ring; query tiles have one of their own, and so have
+// the orders that say what is to be done with them.
+#pragma once
+#include "block/code_feed.cuh"
+#include "block/group_products.cuh"
+#include "block/unit_deal.cuh"
+
+namespace ftj {
+
+template <class Config>
+struct TileRings {
+    using Unit = QueryTile<Config>;
+    using Work = UnitDeal<Config>;
+    using Products = GroupProducts<Config>;
+    static constexpr int tokens = Config::tile_tokens;
+    static constexpr int num_stages = Config::num_stages;  // a stage is a tile of K, or of V
+    static constexpr int query_stages = Config::query_stages;
+    static constexpr int order_stages = 2;
+    static constexpr uint32_t consumer_warps = 4 * Config::num_consumers;
+    static constexpr bool is_coded = Config::KWiden::is_coded || Config::VWiden::is_coded;
+    static_assert(num_stages % 2 == 0, "K and V take turns: each has stages of its own");
+
+    // A unit, or the block's part of one.
+    struct Order {
+        Unit unit;
+        uint32_t end;   // tile after the last; unit.tile: there is nothing more to do
+        uint32_t slot;  // of the partial result
+    };
+
+    // Bytes from the block's first.
+    struct Smem {
+        static constexpr int tile_bytes = Products::Keys::bytes;
+        static constexpr int query_bytes = Config::num_consumers * Products::Query::bytes;
+        static constexpr int query = 0;
+        static constexpr int tiles = query + query_stages * query_bytes;
+        static constexpr int codes = tiles + num_stages * tile_bytes;
+        static constexpr int scales = codes + (is_coded ? CodeFeed<Config>::shared_bytes : 0);
+        static constexpr int work = scales + (is_coded ? num_stages * tokens * 4 : 0);
+        static constexpr int work_bytes = 1024;
+        static constexpr int orders = work + work_bytes;
+        static constexpr int order_bytes = 128;
+        static constexpr int barriers = orders + order_stages * order_bytes;
+        static constexpr int bytes = barriers + 16 * (order_stages + query_stages + num_stages);
+    };
+    static_assert(sizeof(Work) <= Smem::work_bytes && sizeof(Order) <= Smem::order_bytes,
+                  "room for both");
+    static_assert(Smem::bytes == Config::smem_bytes, "tune_extend_sm90.c and Smem must agree");
+    static_assert(Smem::work >= Work::shared_bytes, "deal() borrows the tiles");
+
+    // Where a role stands in a ring.
+    template <int stages, int first_barrier>
+    struct Cursor {
+        uint32_t stage;
+        uint32_t round;  // parity
+
+        __device__ __forceinline__ explicit Cursor(uint32_t first = 0) : stage(first), round(0) {}
+        // How many arrivals fill a stage.
+        static __device__ __forceinline__ void init(uint32_t arrivals) {
+            for (uint32_t i = 0; i < stages; i++) {
+                ptx::mbarrier_init(barrier(i), arrivals);
+                ptx::mbarrier_init(barrier(i) + 8, consumer_warps);
+            }
+        }
+        __device__ __forceinline__ uint32_t filled() const { return barrier(stage); }
+        __device__ __forceinline__ void wait_filled() const { ptx::mbarrier_wait(filled(), round); }
+        __device__ __forceinline__ void wait_free() const {
+            ptx::mbarrier_wait(filled() + 8, round ^ 1);
+        }
+        // This warp, with all its lanes, has read the stage.
+        __device__ __forceinline__ void give_back() const {
+            ptx::sync_warp();
+            if (ptx::thread_index() % warp_size == 0)
+                ptx::mbarrier_arrive(filled() + 8);
+        }
+        __device__ __forceinline__ void advance(uint32_t by = 1) {
+            const bool wraps = stage + by >= stages;
+            stage += wraps ? by - stages : by;
+            round ^= wraps;
+        }
+
+    protected:
+        static __device__ __forceinline__ uint32_t shared() {
+            return ptx::shared_address(ptx::dynamic_shared());
+        }
+
+    private:
+        static __device__ __forceinline__ uint32_t barrier(uint32_t i) {
+            return shared() + Smem::barriers + 16 * (first_barrier + i);
+        }
+    };
+
+    struct OrderCursor : Cursor<order_stages, 0> {
+        __device__ __forceinline__ Order& order() const {
+            return *reinterpret_cast<Order*>(ptx::dynamic_shared() + Smem::orders +
+                                             this->stage * Smem::order_bytes);
+        }
+    };
+    struct QueryCursor : Cursor<query_stages, order_stages> {
+        __device__ __forceinline__ uint32_t tile() const {
+            return this->shared() + Smem::query + this->stage * Smem::query_bytes;
+        }
+    };
+    struct TileCursor : Cursor<num_stages, order_stages + query_stages> {
+        using Cursor<num_stages, order_stages + query_stages>::Cursor;
+        __device__ __forceinline__ uint32_t tile() const {
+            return this->shared() + Smem::tiles + this->stage * Smem::tile_bytes;
+        }
+        // Of the tile's rows, when it was codes: float [tokens].
+        __device__ __forceinline__ uint32_t scales() const {
+            return this->shared() + Smem::scales + this->stage * (tokens * 4);
+        }
+    };
+
+    // By one thread.
+    static __device__ __forceinline__ void init() {
+        OrderCursor::init(1);
+        QueryCursor::init(feed_threads);
+        TileCursor::init(feed_threads);
+        ptx::fence_mbarrier_init();
+    }
+
+    // Of a tile of a unit. Those of the cache are aligned to positions of the request; new ones are
+    // counted from the first new key.
+    static __device__ __forceinline__ uint32_t first_token(const Unit& unit, uint32_t tile) {
+        if (tile < unit.cached_tiles)
+            return (unit.cached.begin / tokens + tile) * tokens;
+        const uint32_t skipped = (unit.fresh.begin - unit.fresh_base) / tokens;
+        return unit.fresh_base + (skipped + tile - unit.cached_tiles) * tokens;
+    }
+};
+
+}  // namespace ftj

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: MIT
+// Codes to bf16, eight neighbours at a time and in their order, exactly: an E4M3 has four
+// significant bits, an E2M1 times a block scale six. The row scale is the consumers' to apply.
+//
+// Every one offers
+//   is_coded                  false: rows are 16-bit values already, and there is nothing else
+//   code_bytes(dims)          bytes of that many dims
+//   block_bytes(dims)         bytes of their block scales, 0 without
+//   chunk_codes               codes in the 16 bytes that a lane widens at a time
+//   widen(codes, scales, i)   chunk i of 8 values of these; scales: two block scales, E4M3. Of an
+//                             object that holds constants in registers
+#pragma once
+#include "block/types.cuh"
+
+namespace ftj {
+
+struct Rows16Bit {
+    static constexpr bool is_coded = false;
+    static constexpr int code_bytes(int dims) { return 2 * dims; }
+    static constexpr int block_bytes(int) { return 0; }
+};
+
+struct WidenFp8 {
+    static constexpr bool is_coded = true;
+    static constexpr int chunk_codes = 16;
+    static constexpr int code_bytes(int dims) { return dims; }
+    static constexpr int block_bytes(int) { return 0; }
+
+    __device__ __forceinline__ ptx::Words4 widen(const ptx::Words4& codes, uint32_t, int i) const {
+        const uint32_t low = codes.w[2 * i], high = codes.w[2 * i + 1];
+        return {{widen2(ptx::prmt(low, 0, 0x4140)), widen2(ptx::prmt(low, 0, 0x4342)),
+                 widen2(ptx::prmt(high, 0, 0x4140)), widen2(ptx::prmt(high, 0, 0x4342))}};
+    }
+
+private:
+    // A code at the bottom of each half. Exponent and mantissa at bf16's places, the sign four
+    // below its own; 2^(127 - 7) makes up for the difference of the biases.
+    static __device__ __forceinline__ uint32_t widen2(uint32_t codes) {
+        constexpr uint32_t signs = 0x08000800u, bias_difference = 0x7b807b80u;
+        const uint32_t fields = codes << 4;
+        return ptx::mul_bf16x2(fields + (fields & signs) * 15, bias_difference);
+    }
+};
+
+struct WidenNvfp4 {
+    static constexpr bool is_coded = true;
+    static constexpr int chunk_codes = 32;
+    static constexpr int code_bytes(int dims) { return dims / 2; }
+    static constexpr int block_bytes(int dims) { return dims / 16; }
+
+    // Four magnitudes, three bits in each nibble of a half, name bytes of two tables: the upper and
+    // the lower bytes of 0, .5, 1, 1.5 and of 2, 3, 4, 6. These are the first four of each.
+    const uint32_t upper_bytes = ptx::opaque(0x3f3f3f00u);
+    const uint32_t lower_bytes = ptx::opaque(0xc0800000u);
+
+    __device__ __forceinline__ ptx::Words4 widen(const ptx::Words4& codes, uint32_t scales,
+                                                 int i) const {
+        const uint32_t word = codes.w[i];
+        const uint32_t raised = word << 4, magnitudes = word & 0x77777777u;
+        const uint32_t scale = twice(i < 2 ? scales : scales >> 8);
+        const uint32_t low_signs = ptx::prmt_signs<0xd9c8>(raised, word);
+        const uint32_t high_signs = ptx::prmt_signs<0xfbea>(raised, word);
+        ptx::Words4 values;
+        widen4(magnitudes, low_signs, scale, values.w);
+        widen4(magnitudes >> 16, high_signs, scale, values.w + 2);
+        return values;
+    }
+
+private:
+    __device__ __forceinline__ void widen4(uint32_t magnitudes, uint32_t signs, uint32_t scale,
+                                           uint32_t* values) const {
+        constexpr uint32_t sign_bits = 0x80808080u, a_or_b_and_c = 0xf8;
+        const uint32_t upper = ptx::lop3<a_or_b_and_c>(
+            ptx::prmt(upper_bytes, 0x40404040u, magnitudes), signs, sign_bits);
+        const uint32_t lower = ptx::prmt(lower_bytes, 0xc0804000u, magnitudes);
+        values[0] = ptx::mul_bf16x2(ptx::prmt(lower, upper, 0x5140), scale);
+        values[1] = ptx::mul_bf16x2(ptx::prmt(lower, upper, 0x7362), scale);
+    }
+    // The scale in the low byte, as both halves.
+    static __device__ __forceinline__ uint32_t twice(uint32_t scale) {
+        const float value = ptx::cvt_f32_f16(ptx::cvt_rn_f16x2_e4m3x2(scale & 0xffu) & 0xffffu);
+        return ptx::cvt_rn_bf16x2_f32(value, value);
+    }
+};
+
+}  // namespace ftj

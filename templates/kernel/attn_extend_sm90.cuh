@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: MIT
+// Extend for Hopper: a producer warpgroup, and a consumer warpgroup for every 64 rows of a query
+// tile. What is computed, and for whom, is attn_extend.cuh's; the work is dealt by query_tile.cuh.
+//
+//   producer   Q | K0 V0 K1 V1 K2 V2 ... | next Q | K0 V0 ...       as far ahead as the stages
+//   reach consumer   QK0 softmax0 | QK1 PV0 softmax1 | QK2 PV1 softmax2 | ... | PVlast | result
+//
+// Within a consumer the softmax of a tile runs under the product of the weights before it with
+// their values, and under both products of the other consumers. Codes are widened once, by the
+// producer, into the tiles that all consumers read.
+//
+// Rounding: q, K and V operands are the model's 16-bit values, codes widened exactly; products are
+// accumulated in fp32; K's row scale is put on the score in fp32; p is rounded to 16 bits after V's
+// row scale was put on it; l sums the unscaled fp32 p.
+#pragma once
+#include "block/extend_producer.cuh"
+#include "block/group_products.cuh"
+#include "block/group_rows.cuh"
+#include "block/tile_rings.cuh"
+
+namespace ftj {
+
+template <class Config>
+struct AttnExtendSm90 {
+    using Rings = TileRings<Config>;
+    using Order = typename Rings::Order;
+    using Unit = typename Rings::Unit;
+    using Work = typename Rings::Work;
+    using TileCursor = typename Rings::TileCursor;
+    using Products = GroupProducts<Config>;
+    using Rows = GroupRows<Config>;
+    static constexpr int head_dim = Config::head_dim;
+    static constexpr int num_consumers = Config::num_consumers;
+    static constexpr int producer_registers = Config::producer_registers;
+    static constexpr int consumer_registers = Config::consumer_registers;
+    static_assert(Config::block_rows == 64 * num_consumers, "a consumer has 64 rows");
+    static_assert(Config::num_threads == 128 * (1 + num_consumers), "and is a warpgroup");
+    // setmaxnreg gives what others have given back: no more than the launch took.
+    static constexpr int launch_registers = 65536 / Config::num_threads / 8 * 8;
+    static_assert(producer_registers + num_consumers * consumer_registers <=
+                      (1 + num_consumers) * launch_registers,
+                  "a consumer would wait for its registers for ever");
+
+    static __device__ void run(const ftj_extend_params& p) {
+        unsigned char* smem = ptx::dynamic_shared();
+        Work& work = *reinterpret_cast<Work*>(smem + Rings::Smem::work);
+        Work::deal(p, smem, work);
+        if (ptx::thread_index() == 0) {
+            pointer<Split>(p.splits)[ptx::block_index()].parts = 0;
+            Rings::init();
+        }
+        ptx::sync_block();
+        const uint32_t group = ptx::shfl(ptx::thread_index() / feed_threads, 0);
+        if (group == 0) {
+            ptx::setmaxnreg_dec<producer_registers>();
+            ExtendProducer<Config>::run(p, work);
+        } else {
+            ptx::setmaxnreg_inc<consumer_registers>();
+            consume(p, group - 1);
+        }
+    }
+
+private:
+    // Where a consumer stands: V of a tile is read a turn after its K.
+    struct Cursors {
+        typename Rings::QueryCursor queries;
+        TileCursor keys = TileCursor(0);
+        TileCursor values = TileCursor(1);
+    };
+
+    static __device__ __forceinline__ void consume(const ftj_extend_params& p, uint32_t group) {
+        const uint32_t warp = ptx::thread_index() / warp_size % 4;
+        typename Rings::OrderCursor orders;
+        Cursors at;
+        for (;; orders.advance()) {
+            orders.wait_filled();
+            const Order& order = orders.order();
+            const Unit& unit = order.unit;
+            if (order.end == unit.tile)
+                return;
+            const uint32_t first_row = unit.first_row + 64 * group;
+            if (first_row < unit.end_row) {
+                Rows rows;
+                typename Rows::Outputs out;
+                rows.begin(p, unit, first_row + 16 * warp);
+                attend(p, order, group, rows, out, at);
+                rows.add_sums();
+                if (order.end - unit.tile == unit.tiles)
+                    rows.write_outputs(p, unit, out);
+                else
+                    rows.write_partial(p, unit, out, order.slot);
+            } else {
+                pass_by(order, at);
+            }
+            orders.give_back();
+        }
+    }
+
+    // A consumer without rows: the tiles are for others.
+    static __device__ __forceinline__ void pass_by(const Order& order, Cursors& at) {
+        at.queries.wait_filled();
+        give_back(at.queries);
+#pragma unroll 1
+        for (uint32_t tile = order.unit.tile; tile < order.end; tile++) {
+            at.keys.wait_filled();
+            give_back(at.keys);
+            at.values.wait_filled();
+            give_back(at.values);
+        }
+    }
+    static __device__ __forceinline__ void give_back(TileCursor& tiles) {
+        tiles.give_back();
+        tiles.advance(2);
+    }
+    static __device__ __forceinline__ void give_back(typename Rings::QueryCursor& queries) {
+        queries.give_back();
+        queries.advance();
+    }
+
+    static __device__ __forceinline__ void attend(const ftj_extend_params& p, const Order& order,
+                                                  uint32_t group, Rows& rows,
+                                                  typename Rows::Outputs& out, Cursors& at) {
+        const uint32_t first = order.unit.tile, end = order.end;
+        typename Rows::Scores scores;
+        typename Rows::Weights weights;
+#pragma unroll
+        for (int i = 0; i < head_dim / 2; i++)
+            out[i] = 0;
+
+        at.queries.wait_filled();
+        const uint32_t query = at.queries.tile() + group * Products::Query::bytes;
+        start_scores(query, at.keys, scores);
+        ptx::wgmma_wait<0>();
+        ptx::wgmma_keep(scores);
+        weigh(p, order.unit, first, rows, scores, at);
+        round(order.unit, first, rows, scores, at, weights);
+#pragma unroll 1
+        for (uint32_t tile = first + 1; tile < end; tile++) {
+            start_scores(query, at.keys, scores);
+            start_outputs(weights, at.values, out);
+            ptx::wgmma_wait<1>();
+            ptx::wgmma_keep(scores);
+            weigh(p, order.unit, tile, rows, scores, at);
+            ptx::wgmma_wait<0>();
+            ptx::wgmma_keep(out);
+            give_back(at.values);
+            rows.rescale(out);
+            round(order.unit, tile, rows, scores, at, weights);
+        }
+        give_back(at.queries);
+        start_outputs(weights, at.values, out);
+        ptx::wgmma_wait<0>();
+        ptx::wgmma_keep(out);
+        give_back(at.values);
+    }
+
+    // The copies are ordinary writes, and the products read through another proxy.
+    static __device__ __forceinline__ void start_scores(uint32_t query, const TileCursor& keys,
+                                                        typename Rows::Scores& scores) {
+        keys.wait_filled();
+        ptx::fence_proxy_async_shared();
+        ptx::wgmma_keep(scores);
+        ptx::wgmma_fence();
+        Products::start_scores(query, keys.tile(), scores);
+    }
+    static __device__ __forceinline__ void start_outputs(const typename Rows::Weights& weights,
+                                                         const TileCursor& values,
+                                                         typename Rows::Outputs& out) {
+        values.wait_filled();
+        ptx::fence_proxy_async_shared();
+        ptx::wgmma_keep(out);
+        ptx::wgmma_fence();
+        Products::start_outputs(weights, values.tile(), out);
+    }
+
+    // K of the tile has been read when its scales have.
+    static __device__ __forceinline__ void weigh(const ftj_extend_params& p, const Unit& unit,
+                                                 uint32_t tile, Rows& rows,
+                                                 typename Rows::Scores& scores, Cursors& at) {
+        const bool in_cache = tile < unit.cached_tiles;
+        if (Config::KWiden::is_coded && in_cache)
+            Rows::scale(at.keys.scales(), scores);
+        give_back(at.keys);
+        rows.weigh(p, unit, Rings::first_token(unit, tile),
+                   in_cache ? unit.cached.end : unit.fresh.end, scores);
+    }
+
+    static __device__ __forceinline__ void round(const Unit& unit, uint32_t tile, const Rows& rows,
+                                                 typename Rows::Scores& scores, const Cursors& at,
+                                                 typename Rows::Weights& weights) {
+        if (Config::VWiden::is_coded && tile < unit.cached_tiles) {
+            at.values.wait_filled();
+            Rows::scale(at.values.scales(), scores);
+        }
+        Rows::round(scores, weights);
+    }
+};
+
+}  // namespace ftj
