@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: MIT */
+/* The same extend a thousand times, and the same bits each time: for every shape of tile and every
+ * way of bringing keys that a device has kernels for. Races between the roles of a block would show
+ * here. Units are dealt in rounds, cut into parts, and short. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "ftjit/memory.h"
+#include "tests/check/check_extend.h"
+#include "tests/gpu/gpu_driver.h"
+
+#define NUM_REPEATS 1000
+#define HEADS       4
+#define GROUP       4
+
+struct variant {
+    ftj_kv_format k;
+    ftj_kv_format v;
+    ftj_dtype dtype;
+};
+
+/* The last two, of mixed formats, with one head_dim only. */
+static const struct variant variants[] = {
+    {FTJ_KV_16BIT, FTJ_KV_16BIT, FTJ_DTYPE_BF16}, {FTJ_KV_16BIT, FTJ_KV_16BIT, FTJ_DTYPE_FP16},
+    {FTJ_KV_FP8, FTJ_KV_FP8, FTJ_DTYPE_BF16},     {FTJ_KV_NVFP4, FTJ_KV_NVFP4, FTJ_DTYPE_BF16},
+    {FTJ_KV_FP8, FTJ_KV_NVFP4, FTJ_DTYPE_BF16},   {FTJ_KV_16BIT, FTJ_KV_FP8, FTJ_DTYPE_BF16},
+};
+
+static bool build(struct extend_case *c, struct check_row *row, const struct variant *variant,
+                  uint32_t head_dim)
+{
+    const struct extend_shape shape = {
+        .attention = {.k_format = variant->k,
+                      .v_format = variant->v,
+                      .dtype = variant->dtype,
+                      .head_dim = head_dim,
+                      .num_kv_heads = HEADS,
+                      .group = GROUP,
+                      .page_size = 64,
+                      .max_blocks = 16,
+                      .batch = 4,
+                      .lengths = {900, 700, 2500, 130}},
+        .q_lens = {500, 33, 1, 130},
+        .has_new = head_dim == 128,
+    };
+    if (!extend_case_init(c, row, &shape))
+        return false;
+    extend_case_fill_random(c, &row->random);
+    return true;
+}
+
+static void repeat(struct check_row *row, const struct variant *variant, uint32_t head_dim)
+{
+    struct extend_case c = {0};
+    struct extend_device device = {0};
+    struct extend_result first = {0};
+    uint16_t *before = NULL, *after = NULL;
+    if (!build(&c, row, variant, head_dim) || !extend_device_init(&device, row, &c) ||
+        !extend_run(&device, row, &c, &first))
+        goto cleanup;
+    before = check_alloc(c.q_bytes);
+    after = check_alloc(c.q_bytes);
+    if (!check_buffer_read(&device.o, row, before))
+        goto cleanup;
+    for (int i = 0; i < NUM_REPEATS && row->outcome != CHECK_FAILED; i++) {
+        check_ok(row, ftj_attention_extend(device.attention.attn, &device.args, NULL),
+                 "ftj_attention_extend");
+        check_ok(row, ftj_stream_synchronize(row->ctx, NULL), "ftj_stream_synchronize");
+        if (!check_buffer_read(&device.o, row, after))
+            break;
+        if (memcmp(before, after, c.q_bytes) != 0)
+            check_fail(row, "head_dim %u, K %s, V %s: call %d gives other bits", head_dim,
+                       ftj_kv_format_name(variant->k), ftj_kv_format_name(variant->v), i + 2);
+    }
+
+cleanup:
+    free(before);
+    free(after);
+    extend_result_finish(&first);
+    extend_device_finish(&device, row);
+    extend_case_finish(&c);
+}
+
+static void repeat_all(struct check_row *row, uint32_t head_dim)
+{
+    const size_t count = sizeof(variants) / sizeof(*variants) - (head_dim == 128 ? 0 : 2);
+    for (size_t i = 0; i < count; i++)
+        repeat(row, &variants[i], head_dim);
+}
+
+static void repeats_of_head_dim_64(struct check_row *row, const struct gpu_driver *driver)
+{
+    (void)driver;
+    repeat_all(row, 64);
+}
+
+static void repeats_of_head_dim_128(struct check_row *row, const struct gpu_driver *driver)
+{
+    (void)driver;
+    repeat_all(row, 128);
+}
+
+static void repeats_of_head_dim_256(struct check_row *row, const struct gpu_driver *driver)
+{
+    (void)driver;
+    repeat_all(row, 256);
+}
+
+int main(void)
+{
+    static const struct gpu_test tests[] = {
+        {"a thousand extends of head_dim 64 have the same bits", repeats_of_head_dim_64},
+        {"a thousand extends of head_dim 128 have the same bits", repeats_of_head_dim_128},
+        {"a thousand extends of head_dim 256 have the same bits", repeats_of_head_dim_256},
+    };
+    return gpu_run(tests, sizeof(tests) / sizeof(*tests));
+}
