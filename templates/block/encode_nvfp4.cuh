@@ -32,14 +32,18 @@ struct EncodeNvfp4 {
         SharedDivisor<Source>::reduce(step, x);
         const auto by_step = SharedDivisor<Source>::of(step);
         const float limit = negative_limit(step);
-        float n[lane_values];
+        uint32_t codes[2];
 #pragma unroll
-        for (int i = 0; i < lane_values; i++)
-            n[i] = by_step.divide(x[i]);
+        for (int half = 0; half < 2; half++) {
+            float n[8];
+#pragma unroll
+            for (int i = 0; i < 8; i++)
+                n[i] = by_step.divide(x[8 * half + i]);
+            codes[half] = e2m1_pack8(n, x + 8 * half, limit);
+        }
         if (!is_stored)
             return;
-        pointer<ptx::Words2>(row.codes)[lane] = {
-            {e2m1_pack8(n, x, limit), e2m1_pack8(n + 8, x + 8, limit)}};
+        pointer<ptx::Words2>(row.codes)[lane] = {{codes[0], codes[1]}};
         pointer<uint8_t>(row.block_scales)[lane] = static_cast<uint8_t>(block);
         if (lane == 0)
             *pointer<float>(row.row_scale) = scale;

@@ -30,9 +30,9 @@ static const struct {
 } spill_allowances[] = {
     {"attn_extend_sm75", 356}, /* on sm_120a */
     {"attn_extend_sm80", 36},  /* on sm_100a */
-    {"attn_extend_sm90", 80},  /* on sm_90a: the producer, once a unit */
-    {"attn_decode_sm90", 72},  /* on sm_100a */
-    {"kv_store", 24},          /* on sm_120a */
+    {"attn_extend_sm90", 64},  /* on sm_90a: the producer, once a unit */
+    {"kv_store_sm90", 24},     /* on sm_100a */
+    {"kv_store", 24},          /* on sm_100a */
 };
 
 struct matrix_options {
