@@ -137,8 +137,17 @@ gpu_programs() {
     suite gpu "$passed" "$failed" "$skipped" "$started"
 }
 
-# A few small rows under each tool; the kernels come from the cache that `check` filled.
+# A few small rows under each tool, those of extend apart (and with them the acceptance cases, which
+# are of every operation): its kernels and the others are judged by themselves. The kernels come from
+# the cache that `check` filled.
 sanitize() {
+    : >"$out/sanitize.txt"
+    sanitize_rows sanitize '[!ae]*'
+    sanitize_rows sanitize_extend '[ae]*'
+}
+
+# sanitize_rows NAME TESTS
+sanitize_rows() {
     started=$(date +%s)
     tools='memcheck initcheck racecheck'
     for tool in $tools; do
@@ -147,27 +156,27 @@ sanitize() {
             barriers=
             [ "$tool" != racecheck ] || barriers='--num-cuda-barriers 64'
             # shellcheck disable=SC2086
-            limited 110 compute-sanitizer --tool "$tool" $barriers --error-exitcode 99 \
-                --print-limit 20 "$build/cli/ftjit" verify --quick --shard 0/40 \
-                >"$work/$tool.txt" 2>&1
-            echo $? >"$work/$tool.rc"
+            limited 80 compute-sanitizer --tool "$tool" $barriers --error-exitcode 99 \
+                --print-limit 20 "$build/cli/ftjit" verify --quick --test "$2" --shard 0/30 \
+                >"$work/$1_$tool.txt" 2>&1
+            echo $? >"$work/$1_$tool.rc"
         ) &
     done
     wait
     passed=0
     failed=0
-    : >"$out/sanitize.txt"
     for tool in $tools; do
-        code=$(cat "$work/$tool.rc")
+        code=$(cat "$work/$1_$tool.rc")
         if [ "$code" = 0 ]; then
             passed=$((passed + 1))
         else
             failed=$((failed + 1))
         fi
-        { echo "# $tool ended with $code" && tail -n 60 "$work/$tool.txt"; } >>"$out/sanitize.txt"
+        { echo "# $1 $tool ended with $code" && tail -n 60 "$work/$1_$tool.txt"; } \
+            >>"$out/sanitize.txt"
     done
-    grep '^# \|ERROR SUMMARY\|RACECHECK SUMMARY' "$out/sanitize.txt"
-    suite sanitize "$passed" "$failed" 0 "$started"
+    grep "^# $1 \|ERROR SUMMARY\|RACECHECK SUMMARY" "$out/sanitize.txt"
+    suite "$1" "$passed" "$failed" 0 "$started"
 }
 
 # bench_step NAME SECONDS ARGS...: one bench; its check failing is a failure of the step.
