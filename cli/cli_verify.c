@@ -29,6 +29,8 @@ static const char help[] =
     "  --variant GLOB   only variants of this name\n"
     "  --row N          only row N of each test chosen\n"
     "  --seed N         other inputs\n"
+    "  --codec-values N values of each format that the codec test encodes (default: 2^24; on the\n"
+    "                   CPU device 2^17)\n"
     "  --shard I/N      part I (from 0) of N, to spread the rows over processes\n"
     "  --list           print the rows, run none\n"
     "\n"
@@ -40,7 +42,19 @@ static const char help[] =
     "Exit codes: 0 every row passed (or was skipped, with the reason); 1 a row failed; 2 bad\n"
     "usage, or no row matches; 3 no driver, or no such device.\n";
 
-enum { OPT_INPUT = 256, OPT_TEST, OPT_VARIANT, OPT_ROW, OPT_SEED, OPT_SHARD, OPT_QUICK, OPT_LIST };
+enum {
+    OPT_INPUT = 256,
+    OPT_TEST,
+    OPT_VARIANT,
+    OPT_ROW,
+    OPT_SEED,
+    OPT_CODEC_VALUES,
+    OPT_SHARD,
+    OPT_QUICK,
+    OPT_LIST
+};
+
+#define MAX_CODEC_VALUES ((uint64_t)1 << 33) /* a row's tokens are counted in 32 bits */
 
 static const struct option options[] = {
     CLI_DEVICE_OPTIONS,
@@ -49,6 +63,7 @@ static const struct option options[] = {
     {"variant", required_argument, NULL, OPT_VARIANT},
     {"row", required_argument, NULL, OPT_ROW},
     {"seed", required_argument, NULL, OPT_SEED},
+    {"codec-values", required_argument, NULL, OPT_CODEC_VALUES},
     {"shard", required_argument, NULL, OPT_SHARD},
     {"quick", no_argument, NULL, OPT_QUICK},
     {"list", no_argument, NULL, OPT_LIST},
@@ -103,6 +118,9 @@ static bool take_option(struct verify *verify, int option)
         return cli_number("verify", "--row", optarg, 0, UINT64_MAX, &check->row);
     case OPT_SEED:
         return cli_number("verify", "--seed", optarg, 1, UINT64_MAX, &check->seed);
+    case OPT_CODEC_VALUES:
+        return cli_number("verify", "--codec-values", optarg, 1, MAX_CODEC_VALUES,
+                          &check->codec_values);
     case OPT_SHARD:
         return parse_shard(check, optarg);
     case OPT_QUICK:

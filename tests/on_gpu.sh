@@ -4,7 +4,7 @@
 # sanitizers, the bench. Takes the build that `./dev gpu-build` made, which needs nothing of that
 # machine but its driver, NVRTC and python3.
 #
-#   tests/on_gpu.sh [check|sanitize|bench|all]
+#   tests/on_gpu.sh [check|codec|sanitize|bench|all]
 #
 # FTJIT_ROUND_BENCH=LIST: the workloads to bench instead of main,small; "all" takes a minute more than
 # a round of all has, so with `bench` alone.
@@ -98,6 +98,12 @@ check() {
     fi
     sharded check 400 --test '[!e]*'
     sharded extend 120 --test 'extend*' --quick
+}
+
+# 2^24 rows' worth of values a format (of 128), byte for byte; not a part of `all`.
+codec() {
+    : >"$out/check.txt"
+    sharded codec 500 --test codec --codec-values $((1 << 31))
 }
 
 # What the formats cost on a model's activations, and what the kernels add to it.
@@ -225,11 +231,12 @@ nvidia-smi --query-gpu=driver_version --format=csv,noheader 2>/dev/null | head -
 
 case $part in
 check) check && gpu_programs && activations ;;
+codec) codec ;;
 sanitize) sanitize ;;
 bench) bench ;;
 all) check && gpu_programs && activations && sanitize && bench ;;
 *)
-    echo 'use: tests/on_gpu.sh [check|sanitize|bench|all]' >&2
+    echo 'use: tests/on_gpu.sh [check|codec|sanitize|bench|all]' >&2
     exit 2
     ;;
 esac
