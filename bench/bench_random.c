@@ -54,3 +54,18 @@ int32_t *bench_random_permutation(struct bench_random *random, size_t count)
     }
     return order;
 }
+
+int32_t *bench_random_slots(struct bench_random *random, size_t count, uint32_t run_length)
+{
+    int32_t *slots = malloc(count * sizeof(*slots));
+    int32_t *runs = bench_random_permutation(random, (count + run_length - 1) / run_length);
+    if (!slots || !runs) {
+        free(slots);
+        free(runs);
+        return NULL;
+    }
+    for (size_t i = 0; i < count; i++)
+        slots[i] = (int32_t)((uint32_t)runs[i / run_length] * run_length + i % run_length);
+    free(runs);
+    return slots;
+}

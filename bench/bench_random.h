@@ -24,4 +24,8 @@ uint16_t *bench_random_rows(struct bench_random *random, ftj_dtype dtype, size_t
 /* A permutation of 0 .. count - 1. The caller frees it; NULL: no memory. */
 int32_t *bench_random_permutation(struct bench_random *random, size_t count);
 
+/* [count] slots, none twice: runs of run_length in a row, each on a multiple of it, in random
+ * order. They are below count, rounded up to whole runs. The caller frees them; NULL: no memory. */
+int32_t *bench_random_slots(struct bench_random *random, size_t count, uint32_t run_length);
+
 #endif

@@ -63,25 +63,6 @@ static ftj_status call_store(void *data, uint32_t index, struct CUstream_st *str
     return ftj_kv_store(job->attn, &args, stream);
 }
 
-/* Where the tokens go. A prefill fills the pages it was given, which lie anywhere; the tokens of a
- * decode step, fewer than a page holds, are of as many requests and lie anywhere. NULL: no memory.
- */
-static int32_t *choose_slots(struct bench_random *random, const struct bench_case *run,
-                             uint64_t tokens)
-{
-    const uint32_t run_length = run->shape->batch > run->page ? run->page : 1;
-    int32_t *slots = malloc(tokens * sizeof(*slots));
-    int32_t *runs = bench_random_permutation(random, (tokens + run_length - 1) / run_length);
-    for (uint64_t i = 0; slots && runs && i < tokens; i++)
-        slots[i] = (int32_t)((uint32_t)runs[i / run_length] * run_length + i % run_length);
-    if (!runs) {
-        free(slots);
-        slots = NULL;
-    }
-    free(runs);
-    return slots;
-}
-
 static ftj_status job_init(struct store_job *job, const ftj_attention_desc *desc)
 {
     const ftj_kv_layout *layout = &desc->kv;
@@ -100,7 +81,10 @@ static ftj_status job_init(struct store_job *job, const ftj_attention_desc *desc
     if (status)
         return status;
 
-    job->host_slots = choose_slots(&random, job->run, tokens);
+    /* A prefill fills pages; the tokens of a decode step, fewer than a page holds, are of as many
+     * requests. */
+    const uint32_t run_length = shape->batch > job->run->page ? job->run->page : 1;
+    job->host_slots = bench_random_slots(&random, tokens, run_length);
     status = bench_upload(ctx, job->host_slots, tokens * sizeof(*job->host_slots), &job->slots);
     const size_t values = values_per_set(shape) * job->num_sets;
     for (int side = 0; side < 2 && !status; side++) {

@@ -103,6 +103,8 @@ def take_all(cases, data):
     for more in ((), ('--json',), ('--verbose',)):
         cases.run('verify', *CPU, '--test', 'codec_vectors', '--row', '0', *more)
     cases.run('verify', *CPU, '--test', 'store', '--row', '1', '--seed', '3', '--shard', '0/2')
+    cases.run('verify', *CPU, '--test', 'codec', '--row', '0', '--codec-values', '5000')
+    cases.run('verify', *CPU, '--codec-values', '0', code=2, says='--codec-values 0')
     cases.run('verify', *CPU, '--input', data, says='0 failed')
     cases.run('verify', *CPU, '--input', data, '--json')
     cases.run('verify', *CPU, '--input', work, code=1)

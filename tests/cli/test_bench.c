@@ -179,6 +179,24 @@ Test(bench_clock, is_the_mean_over_the_sms_that_both_notes_have)
     cr_expect_eq(bench_clock_mean(begin, begin, 4), 0);
 }
 
+Test(bench_random, slots_are_whole_runs_each_once)
+{
+    struct bench_random random = {7};
+    bool seen[1024] = {false};
+    int32_t *slots = bench_random_slots(&random, 1000, 64); /* the last run is cut short */
+    size_t moved = 0;
+    cr_assert_not_null(slots);
+    for (size_t i = 0; i < 1000; i++) {
+        cr_assert(slots[i] >= 0 && slots[i] < 1024 && !seen[slots[i]]);
+        seen[slots[i]] = true;
+        cr_expect_eq(slots[i] % 64, (int32_t)(i % 64));
+        cr_expect_eq(slots[i] / 64, slots[i - i % 64] / 64);
+        moved += slots[i] != (int32_t)i;
+    }
+    cr_expect_gt(moved, 0u);
+    free(slots);
+}
+
 Test(bench_random, permutations_hold_every_number_once_and_values_are_normal)
 {
     struct bench_random random = {7};
