@@ -24,6 +24,8 @@ static const char help[] =
     "                   store and generic only (default: that of the cache, bf16)\n"
     "  --head-dim N     a multiple of 16 from 32 to 512 (default: 128)\n"
     "  --group N        query heads per kv head, 1 to 64 (default: 4)\n"
+    "  --queries N      of a request, 1 to 64: decode and combine for runs of so many (default: "
+    "1)\n"
     "  --page N         tokens a page holds (default: 64)\n"
     "  --order O        packed, hnd or nhd (default: packed)\n"
     "  --table T        blocks or slots (default: blocks)\n"
@@ -48,6 +50,7 @@ enum {
     OPT_DTYPE,
     OPT_HEAD_DIM,
     OPT_GROUP,
+    OPT_QUERIES,
     OPT_PAGE,
     OPT_ORDER,
     OPT_TABLE,
@@ -63,6 +66,7 @@ static const struct option options[] = {
     {"dtype", required_argument, NULL, OPT_DTYPE},
     {"head-dim", required_argument, NULL, OPT_HEAD_DIM},
     {"group", required_argument, NULL, OPT_GROUP},
+    {"queries", required_argument, NULL, OPT_QUERIES},
     {"page", required_argument, NULL, OPT_PAGE},
     {"order", required_argument, NULL, OPT_ORDER},
     {"table", required_argument, NULL, OPT_TABLE},
@@ -90,6 +94,7 @@ struct request {
     int table;
     uint64_t head_dim;
     uint64_t group;
+    uint64_t queries;
     uint64_t page;
     bool has_softcap;
     bool has_closure;
@@ -123,6 +128,8 @@ static bool take_number(struct request *request, int option)
         return cli_number("source", "--head-dim", optarg, 1, UINT32_MAX, &request->head_dim);
     case OPT_GROUP:
         return cli_number("source", "--group", optarg, 1, 64, &request->group);
+    case OPT_QUERIES:
+        return cli_number("source", "--queries", optarg, 1, 64, &request->queries);
     default:
         return cli_number("source", "--page", optarg, 1, UINT32_MAX, &request->page);
     }
@@ -174,11 +181,21 @@ static bool take_option(struct request *request, int option)
         return true;
     case OPT_HEAD_DIM:
     case OPT_GROUP:
+    case OPT_QUERIES:
     case OPT_PAGE:
         return take_number(request, option);
     default:
         return take_name(request, option);
     }
+}
+
+static enum ftj_kernel_op kernel_of(const struct request *request)
+{
+    if (request->queries > 1 && request->op == FTJ_KERNEL_DECODE)
+        return FTJ_KERNEL_SHORT;
+    if (request->queries > 1 && request->op == FTJ_KERNEL_COMBINE)
+        return FTJ_KERNEL_SHORT_COMBINE;
+    return (enum ftj_kernel_op)request->op;
 }
 
 static ftj_status problem_of(const struct request *request, struct ftj_problem *problem)
@@ -191,6 +208,7 @@ static ftj_status problem_of(const struct request *request, struct ftj_problem *
         .store_dtype = request->dtype,
         .generic_dtype = request->dtype,
         .softcap = request->has_softcap ? 30.0f : 0.0f,
+        .short_queries = (uint32_t)request->queries,
     };
     ftj_attention_desc desc = of_request;
     const ftj_status status =
@@ -210,7 +228,7 @@ static ftj_status problem_of(const struct request *request, struct ftj_problem *
                         op_names[request->op]);
     const ftj_status checked = ftj_desc_check(&desc, NULL);
     if (!checked)
-        ftj_problem_init(problem, (enum ftj_kernel_op)request->op, &desc);
+        ftj_problem_init(problem, kernel_of(request), &desc);
     return checked;
 }
 
@@ -280,6 +298,7 @@ int cli_source(int argc, char **argv)
         .format = {.k = FTJ_KV_FP8, .v = FTJ_KV_NVFP4, .dtype = FTJ_DTYPE_BF16},
         .head_dim = 128,
         .group = 4,
+        .queries = 1,
         .page = 64,
     };
     int option;

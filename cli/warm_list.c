@@ -133,7 +133,7 @@ static ftj_status add_desc(struct warm_list *list, const ftj_attention_desc *des
     for (size_t t = 0; t < list->num_targets; t++) {
         for (int op = 0; op < FTJ_NUM_KERNEL_OPS; op++) {
             struct ftj_problem problem;
-            if (!(ftj_kernel_op_bit((enum ftj_kernel_op)op) & desc->ops))
+            if (!ftj_desc_needs(desc, (enum ftj_kernel_op)op))
                 continue;
             ftj_problem_init(&problem, (enum ftj_kernel_op)op, desc);
             const ftj_status status = add_problem(list, &problem, &list->targets[t].device,

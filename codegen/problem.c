@@ -5,7 +5,11 @@
 
 #include <string.h>
 
+#include "codegen/problem_text.h"
+#include "codegen/tune.h"
+
 #define MAX_GROUP    64u
+#define MAX_SHORT    64u
 #define VECTOR_BYTES 16u
 
 static const char *dtype_name(ftj_dtype dtype)
@@ -126,6 +130,10 @@ ftj_status ftj_desc_check(const ftj_attention_desc *desc, const struct ftj_log *
         return ftj_fail(log, FTJ_E_INVALID, "sm_scale is %g; allowed: any finite number",
                         (double)desc->sm_scale);
 
+    if (desc->short_queries > MAX_SHORT)
+        return ftj_fail(log, FTJ_E_INVALID, "short_queries is %u; allowed: 0 to %u",
+                        desc->short_queries, MAX_SHORT);
+
     ftj_status status = check_dtypes(desc, log);
     if (status)
         return status;
@@ -203,11 +211,28 @@ static void init_cache(struct ftj_problem *problem, const ftj_attention_desc *de
     problem->needs |= need_of_format(problem->k_format) | need_of_format(problem->v_format);
 }
 
+static uint32_t group_of(const ftj_attention_desc *desc)
+{
+    return desc->num_q_heads ? desc->num_q_heads / desc->kv.shape.num_kv_heads : 1;
+}
+
+bool ftj_desc_needs(const ftj_attention_desc *desc, enum ftj_kernel_op op)
+{
+    const bool is_short = op == FTJ_KERNEL_SHORT || op == FTJ_KERNEL_SHORT_COMBINE;
+    return desc->ops & ftj_kernel_op_bit(op) &&
+           (!is_short ||
+            ftj_runs_pay(desc->kv.shape.head_dim, group_of(desc), desc->short_queries));
+}
+
 void ftj_problem_init(struct ftj_problem *problem, enum ftj_kernel_op op,
                       const ftj_attention_desc *desc)
 {
     memset(problem, 0, sizeof(*problem));
     const uint32_t kv_heads = desc->kv.shape.num_kv_heads;
+    if (op == FTJ_KERNEL_SHORT || op == FTJ_KERNEL_SHORT_COMBINE) {
+        problem->run_queries = desc->short_queries;
+        op = op == FTJ_KERNEL_SHORT ? FTJ_KERNEL_DECODE : FTJ_KERNEL_COMBINE;
+    }
     problem->op = op;
     problem->dtype = or_default(desc->dtype, FTJ_DTYPE_BF16);
     problem->io_dtype = problem->dtype;
@@ -220,7 +245,7 @@ void ftj_problem_init(struct ftj_problem *problem, enum ftj_kernel_op op,
     if (op == FTJ_KERNEL_GENERIC)
         problem->io_dtype = or_default(desc->generic_dtype, problem->dtype);
     if (op == FTJ_KERNEL_DECODE || op == FTJ_KERNEL_COMBINE)
-        problem->group = desc->num_q_heads ? desc->num_q_heads / kv_heads : 1;
+        problem->group = group_of(desc);
     if (op == FTJ_KERNEL_DECODE || op == FTJ_KERNEL_GENERIC || op == FTJ_KERNEL_EXTEND) {
         problem->table = desc->table;
         problem->has_softcap = desc->softcap > 0.0f;

@@ -6,7 +6,9 @@
 #include "base/device.h"
 #include "ftjit/attention.h"
 
-/* Kernels, as opposed to the public FTJ_OP_* bits: a decode is two of them, an extend too. */
+/* Kernels, as opposed to the public FTJ_OP_* bits: a decode is two of them, an extend too, and two
+ * more where it has short runs of queries. Those are the decode's, for runs: the op of their
+ * problems is the decode's. */
 enum ftj_kernel_op {
     FTJ_KERNEL_STORE,
     FTJ_KERNEL_DECODE,
@@ -15,8 +17,10 @@ enum ftj_kernel_op {
     FTJ_KERNEL_GENERIC,
     FTJ_KERNEL_EXTEND,
     FTJ_KERNEL_EXTEND_COMBINE,
+    FTJ_KERNEL_SHORT,
+    FTJ_KERNEL_SHORT_COMBINE,
 };
-#define FTJ_NUM_KERNEL_OPS 7
+#define FTJ_NUM_KERNEL_OPS 9
 
 /* Needs a variant must cover. */
 enum ftj_need {
@@ -38,6 +42,7 @@ struct ftj_problem {
     ftj_kv_format v_format;
     uint32_t head_dim;
     uint32_t group;        /* query heads per kv head */
+    uint32_t run_queries;  /* decode: the most queries of a request, when above 1; else 0 */
     uint32_t num_kv_heads; /* store only */
     uint32_t page_size;
     ftj_kv_table table;
@@ -50,6 +55,9 @@ struct ftj_problem {
 
 /* Check a whole descriptor; the sentence names the field, its value and what is allowed. */
 FTJ_NODISCARD ftj_status ftj_desc_check(const ftj_attention_desc *desc, const struct ftj_log *log);
+
+/* True when a checked descriptor's operations need this kernel. Its ops are named, not 0. */
+bool ftj_desc_needs(const ftj_attention_desc *desc, enum ftj_kernel_op op);
 
 /* True when all arrays of a packed cache step alike from page to page and from head to head, so
  * that one address serves them all. */

@@ -6,8 +6,9 @@
 
 static const char version[] = "ftjit-problem-1";
 
-static const char *const op_names[] = {"store",   "decode", "combine",        "merge",
-                                       "generic", "extend", "extend_combine", NULL};
+static const char *const op_names[] = {"store",         "decode", "combine",        "merge",
+                                       "generic",       "extend", "extend_combine", "short",
+                                       "short_combine", NULL};
 static const char *const dtype_names[] = {"bf16", "fp16", "fp32", NULL};
 static const char *const format_names[] = {"16bit", "fp8", "nvfp4", NULL};
 static const char *const order_names[] = {"packed", "hnd", "nhd", NULL};
@@ -16,6 +17,7 @@ static const char *const table_names[] = {"blocks", "slots", NULL};
 #define NUM_ARRAYS      6
 #define MAX_SMEM        (1u << 20)
 #define MAX_KV_HEADS    4096
+#define MAX_QUERIES     64
 #define MAX_PAGE_TOKENS (1u << 20)
 
 uint32_t ftj_kernel_op_bit(enum ftj_kernel_op op)
@@ -24,7 +26,8 @@ uint32_t ftj_kernel_op_bit(enum ftj_kernel_op op)
         [FTJ_KERNEL_STORE] = FTJ_OP_STORE,           [FTJ_KERNEL_DECODE] = FTJ_OP_DECODE,
         [FTJ_KERNEL_COMBINE] = FTJ_OP_DECODE,        [FTJ_KERNEL_MERGE] = FTJ_OP_MERGE,
         [FTJ_KERNEL_GENERIC] = FTJ_OP_GENERIC,       [FTJ_KERNEL_EXTEND] = FTJ_OP_EXTEND,
-        [FTJ_KERNEL_EXTEND_COMBINE] = FTJ_OP_EXTEND,
+        [FTJ_KERNEL_EXTEND_COMBINE] = FTJ_OP_EXTEND, [FTJ_KERNEL_SHORT] = FTJ_OP_EXTEND,
+        [FTJ_KERNEL_SHORT_COMBINE] = FTJ_OP_EXTEND,
     };
     return bits[op];
 }
@@ -89,9 +92,12 @@ void ftj_problem_write(struct ftj_text *text, const struct ftj_problem *problem,
                     dtype_names[problem->io_dtype - FTJ_DTYPE_BF16],
                     format_names[problem->k_format], format_names[problem->v_format],
                     problem->head_dim, problem->group ? problem->group : 1);
-    ftj_text_printf(text, " kv_heads=%u page=%u order=%s table=%s softcap=%d strides=",
+    ftj_text_printf(text, " kv_heads=%u page=%u order=%s table=%s softcap=%d",
                     kv.shape.num_kv_heads, kv.shape.page_size, order_names[kv.shape.order],
                     table_names[problem->table], problem->has_softcap);
+    if (problem->run_queries)
+        ftj_text_printf(text, " queries=%u", problem->run_queries);
+    ftj_text_printf(text, " strides=");
     if (problem->kv.shape.page_size)
         write_strides(text, &kv);
     else
@@ -238,6 +244,25 @@ static void take_strides(struct cursor *cursor, ftj_kv_layout *kv)
                                   "strides= is neither - nor six times offset/page/head/slot");
 }
 
+/* A decode, or its combine, that is for runs of queries has a field more. */
+static void take_run(struct cursor *cursor, enum ftj_kernel_op *op, ftj_attention_desc *desc)
+{
+    static const char name[] = " queries=";
+    const size_t size = sizeof(name) - 1;
+    if (cursor->status || (size_t)(cursor->end - cursor->at) < size ||
+        memcmp(cursor->at, name, size) != 0)
+        return;
+    desc->short_queries = take_number(cursor, "queries", 2, MAX_QUERIES);
+    if (*op == FTJ_KERNEL_DECODE)
+        *op = FTJ_KERNEL_SHORT;
+    else if (*op == FTJ_KERNEL_COMBINE)
+        *op = FTJ_KERNEL_SHORT_COMBINE;
+    else if (!cursor->status)
+        cursor->status =
+            ftj_fail(NULL, FTJ_E_INVALID, "queries= is for op=decode and op=combine, not op=%s",
+                     op_names[*op]);
+}
+
 /* The descriptor of which the problem is a part. */
 static void take_desc(struct cursor *cursor, enum ftj_kernel_op *op, ftj_attention_desc *desc)
 {
@@ -256,6 +281,7 @@ static void take_desc(struct cursor *cursor, enum ftj_kernel_op *op, ftj_attenti
     desc->table = (ftj_kv_table)take_name(cursor, "table", table_names);
     desc->softcap = take_number(cursor, "softcap", 0, 1) ? 1.0f : 0.0f;
     desc->num_q_heads = group * shape.num_kv_heads;
+    take_run(cursor, op, desc);
     if (!cursor->status)
         cursor->status = ftj_kv_layout_init(&desc->kv, &shape);
     take_strides(cursor, &desc->kv);

@@ -22,6 +22,9 @@ void ftj_write_store(struct ftj_text *text, const struct ftj_problem *problem,
 /* block/part_sum.cuh: of each thread of a combine */
 #define PART_SUM_BYTES 24u
 
+/* Whether decode's kernels serve runs of up to so many queries faster than an extend's. */
+bool ftj_runs_pay(uint32_t head_dim, uint32_t group, uint32_t queries);
+
 bool ftj_tune_decode(const struct ftj_problem *problem, const struct ftj_device *device,
                      struct ftj_config *config);
 /* The same for tiles that come by bulk copies; false where a tile is not spans of memory. */

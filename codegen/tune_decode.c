@@ -1,42 +1,59 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The decode's numbers: how many query heads a warp holds, how many tokens a tile has, how many
- * warps and stages share a block's memory. templates/block/stage.cuh, query.cuh and merge_warps.cuh
- * compute the same sizes; the kernel refuses to compile when they differ.
+ * The decode's numbers: how many columns (query heads, of one query or a few) a warp holds, how
+ * many tokens a tile has, how many warps and stages share a block's memory.
+ * templates/block/stage.cuh, query.cuh and merge_warps.cuh compute the same sizes; the kernel
+ * refuses to compile when they differ.
  */
 #include "codegen/cache_config.h"
 #include "codegen/tune.h"
 #include "codegen/type_name.h"
 
-#define WARP_SIZE        32u
-#define REGISTER_BUDGET  256u /* n_tiles * head_dim: what O and Q may take of 255 registers */
-#define WIDE_WARPS       8u   /* an SM runs with 255 registers each */
-#define NARROW_REGISTERS 72u  /* O, Q and scores of a kernel that is to run sixteen warps */
-#define COPY_REGISTERS   8u   /* where lanes copy rows themselves, and 128 registers are all */
-#define TWELVE_WARPS     12u  /* may have 168 */
-#define MAX_N_TILES      4u   /* past it the scores take too many registers */
-#define WIDE_HEAD        256u /* above it, Q is kept in shared memory */
-#define MBARRIER_BYTES   8u   /* a stage filled by bulk copies has one */
-#define BULK_ALIGNMENT   16u
-#define MAX_STAGES       8u
-#define MERGE_BYTES      68u
-#define RANGE_BYTES      36u   /* a block's range of tiles */
-#define SPLIT_BYTES      24u   /* a unit that several blocks share */
-#define SMEM_RESERVED    1024u /* what the system keeps of an SM's memory for each block */
+#define WARP_SIZE           32u
+#define REGISTER_BUDGET     256u /* n_tiles * head_dim: what O and Q may take of 255 registers */
+#define OUTPUT_BUDGET       512u /* n_tiles * head_dim: what O may, with Q in shared memory */
+#define MAX_PASSES          2u   /* over the keys, for a run of queries */
+#define WIDE_WARPS          8u   /* an SM runs with 255 registers each */
+#define NARROW_REGISTERS    72u  /* O, Q and scores of a kernel that is to run sixteen warps */
+#define COPY_REGISTERS      8u   /* where lanes copy rows themselves, and 128 registers are all */
+#define TWELVE_WARPS        12u  /* may have 168 */
+#define TWELVE_REGISTERS    104u /* O and scores of one that is to run twelve, with Q in memory */
+#define MAX_N_TILES         4u   /* past it the scores take too many registers */
+#define MBARRIER_BYTES      8u   /* a stage filled by bulk copies has one */
+#define BULK_ALIGNMENT      16u
+#define MAX_STAGES          8u
+#define MERGE_BYTES         68u
+#define RANGE_BYTES         36u /* a block's range of tiles */
+#define SPLIT_BYTES         28u /* a unit that several blocks share */
+#define RANGE_OF_RUNS_BYTES 44u
+#define SMEM_RESERVED       1024u /* what the system keeps of an SM's memory for each block */
 
 static uint32_t divide_up(uint32_t a, uint32_t b)
 {
     return (a + b - 1) / b;
 }
 
-/* Query heads come in tiles of 8; a group that needs more than the registers hold is cut into
- * equal units. */
+/* Tiles of 8 columns that registers hold. A run of queries has more columns than most groups, and
+ * one pass over the keys for all of them is worth it to read Q again and again. */
+static uint32_t most_tiles(uint32_t head_dim, bool is_run)
+{
+    const uint32_t by_registers = (is_run ? OUTPUT_BUDGET : REGISTER_BUDGET) / head_dim;
+    return by_registers > MAX_N_TILES ? MAX_N_TILES : by_registers + !by_registers;
+}
+
+/* More columns than the registers hold are cut into equal units. */
 static uint32_t n_tiles(const struct ftj_problem *problem)
 {
-    const uint32_t by_registers = REGISTER_BUDGET / problem->head_dim;
-    const uint32_t most = by_registers > MAX_N_TILES ? MAX_N_TILES : by_registers + !by_registers;
-    const uint32_t all = divide_up(problem->group, 8);
-    return divide_up(all, divide_up(all, most));
+    const bool is_run = problem->run_queries > 1;
+    const uint32_t columns = problem->group * (is_run ? problem->run_queries : 1);
+    const uint32_t all = divide_up(columns, 8);
+    return divide_up(all, divide_up(all, most_tiles(problem->head_dim, is_run)));
+}
+
+bool ftj_runs_pay(uint32_t head_dim, uint32_t group, uint32_t queries)
+{
+    const uint32_t tiles = divide_up(group * queries, 8);
+    return queries > 1 && divide_up(tiles, most_tiles(head_dim, true)) <= MAX_PASSES;
 }
 
 static uint32_t row_bytes(ftj_kv_format format, uint32_t head_dim)
@@ -51,14 +68,22 @@ static uint32_t row_bytes(ftj_kv_format format, uint32_t head_dim)
     }
 }
 
+/* Whether Q is kept in shared memory: block/query.cuh. */
+static bool is_query_shared(const struct ftj_problem *problem, uint32_t n_tiles, uint32_t num_warps)
+{
+    return n_tiles * problem->head_dim > REGISTER_BUDGET ||
+           (problem->run_queries > 1 && n_tiles > 1 && num_warps > WIDE_WARPS);
+}
+
 /* Shared memory beside the ring: wide queries, of each warp what merging it takes (block/
  * merge_warps.cuh: maxima and sums of 8 rows, and an address), and the block's range of tiles. */
 static uint32_t fixed_bytes(const struct ftj_problem *problem, const struct ftj_config *config)
 {
-    const uint32_t query = problem->head_dim > WIDE_HEAD
+    const uint32_t query = is_query_shared(problem, config->n_tiles, config->num_warps)
                                ? config->n_tiles * (problem->head_dim / 16) * 2 * WARP_SIZE * 4
                                : 0;
-    return query + config->num_warps * MERGE_BYTES + RANGE_BYTES;
+    return query + config->num_warps * MERGE_BYTES +
+           (problem->run_queries > 1 ? RANGE_OF_RUNS_BYTES : RANGE_BYTES);
 }
 
 /* When warps merge, each leaves at least four rows of fp32 in its share of a stage. */
@@ -96,12 +121,6 @@ static uint32_t token_bytes(const struct ftj_problem *problem)
            row_bytes(problem->v_format, problem->head_dim);
 }
 
-static bool is_narrow(const struct ftj_problem *problem, const struct ftj_config *config,
-                      uint32_t other_registers)
-{
-    return config->n_tiles * (3 * problem->head_dim / 8 + 20) + other_registers <= NARROW_REGISTERS;
-}
-
 struct shape {
     uint32_t blocks; /* of an SM */
     uint32_t warps;
@@ -109,6 +128,19 @@ struct shape {
     uint32_t tile_tokens;
     uint32_t least_stages;
 };
+
+/* Whether an SM's registers are enough for O, Q and scores of a shape's warps, and for so many more
+ * where sixteen warps share them. */
+static bool has_registers(const struct ftj_problem *problem, const struct ftj_config *config,
+                          const struct shape *shape, uint32_t others)
+{
+    const uint32_t warps = shape->blocks * shape->warps;
+    const uint32_t narrow = config->n_tiles * (3 * problem->head_dim / 8 + 20);
+    if (warps <= WIDE_WARPS || narrow + (warps > TWELVE_WARPS ? others : 0) <= NARROW_REGISTERS)
+        return true;
+    return is_query_shared(problem, config->n_tiles, shape->warps) && warps <= TWELVE_WARPS &&
+           config->n_tiles * (problem->head_dim / 4 + 20) <= TWELVE_REGISTERS;
+}
 
 /* Several blocks of four warps to an SM, so that one computes while another merges. Tiles of 32
  * tokens keep two chains of products under way: worth more than a third stage, but not more than
@@ -123,9 +155,7 @@ bool ftj_tune_decode(const struct ftj_problem *problem, const struct ftj_device 
         {1, 2, 1, 16, 3}, {1, 2, 1, 16, 2}, {1, 1, 1, 16, 2}, {1, 1, 1, 16, 1}};
     config->n_tiles = n_tiles(problem);
     for (size_t i = 0; i < sizeof(shapes) / sizeof(*shapes); i++) {
-        const uint32_t warps = shapes[i].blocks * shapes[i].warps;
-        if (warps > WIDE_WARPS &&
-            !is_narrow(problem, config, warps > TWELVE_WARPS ? COPY_REGISTERS : 0))
+        if (!has_registers(problem, config, &shapes[i], COPY_REGISTERS))
             continue;
         config->min_blocks = shapes[i].blocks;
         config->num_warps = shapes[i].warps;
@@ -185,10 +215,25 @@ static uint32_t bulk_stage_bytes(const struct ftj_problem *problem, uint32_t til
     return problem->page_size % tile_tokens == 0 ? tile_tokens * token_bytes(problem) : 0;
 }
 
+static bool fits_bulk(const struct ftj_problem *problem, const struct ftj_device *device,
+                      const struct shape *shape, struct ftj_config *config)
+{
+    const uint32_t stage_bytes = bulk_stage_bytes(problem, shape->tile_tokens);
+    if (!has_registers(problem, config, shape, 0))
+        return false;
+    config->min_blocks = shape->blocks;
+    config->num_warps = shape->warps;
+    config->warps_per_tile = shape->warps_per_tile;
+    config->tile_tokens = shape->tile_tokens;
+    return stage_bytes &&
+           fill_stages(problem, device, stage_bytes, true, shape->least_stages, config);
+}
+
 /* A record's worth of tokens (64) needs the fewest copies, and two or four warps share it: each has
  * its next tile under way while it computes on one. Warps come in fours, or some schedulers have
  * more work than others. Sixteen of them are best; of eight with three stages and twelve with two,
- * the eight are (fp8, 1 x 131072 on an H200: 71 us, 76). */
+ * the eight are (fp8, 1 x 131072 on an H200: 71 us, 76). Many columns of runs leave registers for
+ * twelve, which 4-bit codes are the better for, or for eight. */
 bool ftj_tune_decode_bulk(const struct ftj_problem *problem, const struct ftj_device *device,
                           struct ftj_config *config)
 {
@@ -196,6 +241,7 @@ bool ftj_tune_decode_bulk(const struct ftj_problem *problem, const struct ftj_de
                                           {1, 8, 4, 64, 3}, {1, 12, 4, 64, 2}, {2, 4, 2, 64, 2},
                                           {2, 4, 4, 64, 2}, {1, 8, 4, 64, 2},  {2, 4, 1, 32, 2},
                                           {2, 4, 1, 16, 2}, {1, 8, 1, 16, 2},  {1, 4, 1, 16, 2}};
+    static const struct shape wide[] = {{1, 12, 2, 64, 2}, {1, 8, 2, 64, 3}, {1, 8, 4, 64, 2}};
     const ftj_kv_layout *kv = &problem->kv;
     const ftj_kv_array *arrays[] = {&kv->k.codes, &kv->k.row_scales, &kv->k.block_scales,
                                     &kv->v.codes, &kv->v.row_scales, &kv->v.block_scales};
@@ -207,16 +253,17 @@ bool ftj_tune_decode_bulk(const struct ftj_problem *problem, const struct ftj_de
     }
     config->n_tiles = n_tiles(problem);
     config->overlaps_previous = true;
+    const bool is_4bit = problem->k_format == FTJ_KV_NVFP4 || problem->v_format == FTJ_KV_NVFP4;
+    const uint32_t dims = config->n_tiles * problem->head_dim;
+    for (size_t i = 0; i < sizeof(wide) / sizeof(*wide) && problem->run_queries > 1; i++) {
+        const bool is_for_it = wide[i].warps > WIDE_WARPS
+                                   ? is_4bit && config->n_tiles > 1 && dims == REGISTER_BUDGET
+                                   : config->n_tiles > 2 && dims > REGISTER_BUDGET;
+        if (is_for_it && fits_bulk(problem, device, &wide[i], config))
+            return true;
+    }
     for (size_t i = 0; i < sizeof(shapes) / sizeof(*shapes); i++) {
-        const uint32_t stage_bytes = bulk_stage_bytes(problem, shapes[i].tile_tokens);
-        if (shapes[i].blocks * shapes[i].warps > WIDE_WARPS && !is_narrow(problem, config, 0))
-            continue;
-        config->min_blocks = shapes[i].blocks;
-        config->num_warps = shapes[i].warps;
-        config->warps_per_tile = shapes[i].warps_per_tile;
-        config->tile_tokens = shapes[i].tile_tokens;
-        if (stage_bytes &&
-            fill_stages(problem, device, stage_bytes, true, shapes[i].least_stages, config))
+        if (fits_bulk(problem, device, &shapes[i], config))
             return true;
     }
     return false;
@@ -258,6 +305,7 @@ static void write_common(struct ftj_text *text, const struct ftj_problem *proble
         {"one_allocation", ftj_has_one_stride(kv)},
         {"slot_table", problem->table == FTJ_TABLE_SLOTS},
         {"has_softcap", problem->has_softcap},
+        {"has_runs", problem->run_queries > 1},
     };
     for (size_t i = 0; i < sizeof(flags) / sizeof(*flags); i++)
         ftj_text_printf(text, "    static constexpr bool %s = %s;\n", flags[i].name,
@@ -332,4 +380,6 @@ void ftj_write_combine(struct ftj_text *text, const struct ftj_problem *problem,
     ftj_text_printf(text, "    static constexpr int n_tiles = %u;\n", config->n_tiles);
     ftj_text_printf(text, "    static constexpr int rows_per_block = %u;\n",
                     config->rows_per_block);
+    ftj_text_printf(text, "    static constexpr bool has_runs = %s;\n",
+                    problem->run_queries > 1 ? "true" : "false");
 }

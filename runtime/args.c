@@ -87,7 +87,7 @@ static ftj_status check_decode_strides(const struct ftj_attention *attn,
 static ftj_status set_workspace(const struct ftj_attention *attn, const ftj_decode_args *args,
                                 ftj_decode_params *params)
 {
-    const struct ftj_workspace plan = ftj_workspace_plan(attn);
+    const struct ftj_workspace plan = ftj_workspace_plan(attn, &attn->decode);
     if (args->workspace_bytes < plan.bytes)
         return ftj_fail(&attn->ctx->log, FTJ_E_INVALID,
                         "workspace_bytes is %zu; a decode needs %zu", args->workspace_bytes,
@@ -108,20 +108,48 @@ static uint32_t log2_up(uint32_t v)
 }
 
 /* What the device deals work by, beside the lengths (templates/block/segments.cuh). */
-static void set_deal(const struct ftj_attention *attn, ftj_decode_params *params)
+static void set_deal(const struct ftj_decode_plan *plan, ftj_decode_params *params)
 {
-    const struct ftj_config *config = &attn->kernels[FTJ_KERNEL_DECODE]->config;
+    const struct ftj_config *config = &plan->kernel->config;
     const uint64_t num_units =
-        (uint64_t)params->requests.batch * params->num_kv_heads * params->head_blocks;
-    params->blocks = attn->decode_blocks;
+        (uint64_t)params->requests.batch * params->num_kv_heads * plan->head_blocks;
+    params->head_blocks = plan->head_blocks;
+    params->blocks = plan->blocks;
     params->tile_shift = log2_up(config->tile_tokens);
     params->min_shift = log2_up(config->num_warps / config->warps_per_tile);
-    params->unit_cost = attn->unit_cost;
+    params->unit_cost = plan->unit_cost;
     params->unit_pieces =
         num_units && num_units < params->blocks ? (uint32_t)(params->blocks / num_units) : 1;
     params->block_units = num_units > params->blocks
                               ? (uint32_t)((num_units + params->blocks - 1) / params->blocks)
                               : 1;
+}
+
+void ftj_args_short(const struct ftj_attention *attn, const ftj_extend_args *args,
+                    const ftj_extend_params *extend, ftj_decode_params *params)
+{
+    const uint64_t workspace = ftj_address(args->workspace);
+    const struct ftj_workspace plan = ftj_workspace_plan(attn, &attn->short_runs);
+    *params = (ftj_decode_params){
+        .cache = extend->cache,
+        .requests = extend->requests,
+        .qo_indptr = extend->qo_indptr,
+        .q = extend->q,
+        .o = extend->o,
+        .lse = extend->lse,
+        .sinks = extend->sinks,
+        .q_row_stride = extend->q_token_stride,
+        .q_head_stride = extend->q_head_stride,
+        .o_row_stride = extend->o_token_stride,
+        .o_head_stride = extend->o_head_stride,
+        .partial_out = workspace + plan.partial_out,
+        .partial_state = workspace + plan.partial_state,
+        .num_kv_heads = extend->num_kv_heads,
+        .group = extend->group,
+        .score_scale = extend->score_scale,
+        .softcap = extend->softcap,
+    };
+    set_deal(&attn->short_runs, params);
 }
 
 ftj_status ftj_args_decode(const struct ftj_attention *attn, const ftj_decode_args *args,
@@ -163,14 +191,13 @@ ftj_status ftj_args_decode(const struct ftj_attention *attn, const ftj_decode_ar
     params->o = ftj_address(args->o);
     params->lse = ftj_address(args->lse);
     params->sinks = ftj_address(args->sinks);
-    params->q_batch_stride = ftj_or_dense(args->q_batch_stride, dense);
+    params->q_row_stride = ftj_or_dense(args->q_batch_stride, dense);
     params->q_head_stride = ftj_or_dense(args->q_head_stride, head_dim);
-    params->o_batch_stride = ftj_or_dense(args->o_batch_stride, dense);
+    params->o_row_stride = ftj_or_dense(args->o_batch_stride, dense);
     params->o_head_stride = ftj_or_dense(args->o_head_stride, head_dim);
     params->num_kv_heads = attn->desc.kv.shape.num_kv_heads;
     params->group = attn->group;
-    params->head_blocks = attn->head_blocks;
-    set_deal(attn, params);
+    set_deal(&attn->decode, params);
     params->softcap = attn->desc.softcap;
     params->score_scale =
         attn->desc.softcap > 0.0f ? attn->desc.sm_scale : attn->desc.sm_scale * log2e;

@@ -64,10 +64,12 @@ static ftj_status set_workspace(const struct ftj_attention *attn, const ftj_exte
                                 ftj_extend_params *params)
 {
     const struct ftj_extend_workspace plan = ftj_extend_workspace_plan(attn);
-    if (args->workspace_bytes < plan.bytes)
+    const size_t of_short = ftj_workspace_plan(attn, &attn->short_runs).bytes;
+    const size_t bytes = plan.bytes > of_short ? plan.bytes : of_short;
+    if (args->workspace_bytes < bytes)
         return ftj_fail(&attn->ctx->log, FTJ_E_INVALID,
                         "workspace_bytes is %zu; an extend needs %zu", args->workspace_bytes,
-                        plan.bytes);
+                        bytes);
     const uint64_t base = ftj_address(args->workspace);
     params->partial_out = base + plan.partial_out;
     params->partial_state = base + plan.partial_state;

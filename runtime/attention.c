@@ -29,25 +29,15 @@ static void fill_defaults(ftj_attention_desc *desc)
 
 static ftj_status build_kernels(struct ftj_attention *attn)
 {
-    static const struct {
-        uint32_t op;
-        enum ftj_kernel_op kernel;
-    } rows[] = {
-        {FTJ_OP_STORE, FTJ_KERNEL_STORE},           {FTJ_OP_DECODE, FTJ_KERNEL_DECODE},
-        {FTJ_OP_DECODE, FTJ_KERNEL_COMBINE},        {FTJ_OP_MERGE, FTJ_KERNEL_MERGE},
-        {FTJ_OP_GENERIC, FTJ_KERNEL_GENERIC},       {FTJ_OP_EXTEND, FTJ_KERNEL_EXTEND},
-        {FTJ_OP_EXTEND, FTJ_KERNEL_EXTEND_COMBINE},
-    };
-    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
-        if (!(attn->desc.ops & rows[i].op))
+    for (int op = 0; op < FTJ_NUM_KERNEL_OPS; op++) {
+        if (!ftj_desc_needs(&attn->desc, (enum ftj_kernel_op)op))
             continue;
         struct ftj_problem problem;
-        ftj_problem_init(&problem, rows[i].kernel, &attn->desc);
-        const ftj_status status =
-            ftj_kernel_get(attn->ctx, &problem, &attn->kernels[rows[i].kernel]);
+        ftj_problem_init(&problem, (enum ftj_kernel_op)op, &attn->desc);
+        const ftj_status status = ftj_kernel_get(attn->ctx, &problem, &attn->kernels[op]);
         if (status)
             return status;
-        if (rows[i].kernel == FTJ_KERNEL_DECODE)
+        if (problem.op == FTJ_KERNEL_DECODE)
             attn->copies_spans = problem.slots_contiguous && problem.page_size % 16 == 0;
     }
     return FTJ_OK;
@@ -67,18 +57,20 @@ static uint32_t unit_cost(const ftj_kv_layout *kv, const struct ftj_config *conf
     return UNIT_COST_BYTES / (config->min_blocks * config->tile_tokens * token) + 1;
 }
 
-/* The decode's grid fills the device once, whatever the batch: work is dealt out inside it. */
-static void plan_decode(struct ftj_attention *attn)
+static struct ftj_decode_plan plan_decode(const struct ftj_attention *attn,
+                                          const struct ftj_kernel *kernel,
+                                          const struct ftj_kernel *combine)
 {
-    const struct ftj_kernel *decode = attn->kernels[FTJ_KERNEL_DECODE];
-    if (!decode)
-        return;
-    attn->heads_per_unit = 8 * decode->config.n_tiles;
-    attn->head_blocks = (attn->group + attn->heads_per_unit - 1) / attn->heads_per_unit;
-    attn->unit_cost = unit_cost(&attn->desc.kv, &decode->config);
-    attn->decode_blocks = attn->ctx->backend.device.num_sms * decode->module.blocks_per_sm;
-    if (attn->desc.max_blocks && attn->desc.max_blocks < attn->decode_blocks)
-        attn->decode_blocks = attn->desc.max_blocks;
+    struct ftj_decode_plan plan = {.kernel = kernel, .combine = combine};
+    if (!kernel)
+        return plan;
+    plan.unit_columns = 8 * kernel->config.n_tiles;
+    plan.head_blocks = (attn->group + plan.unit_columns - 1) / plan.unit_columns;
+    plan.unit_cost = unit_cost(&attn->desc.kv, &kernel->config);
+    plan.blocks = attn->ctx->backend.device.num_sms * kernel->module.blocks_per_sm;
+    if (attn->desc.max_blocks && attn->desc.max_blocks < plan.blocks)
+        plan.blocks = attn->desc.max_blocks;
+    return plan;
 }
 
 static void plan_extend(struct ftj_attention *attn)
@@ -114,7 +106,10 @@ ftj_status ftj_attention_create(ftj_context *ctx, const ftj_attention_desc *desc
         free(attn);
         return status;
     }
-    plan_decode(attn);
+    attn->decode =
+        plan_decode(attn, attn->kernels[FTJ_KERNEL_DECODE], attn->kernels[FTJ_KERNEL_COMBINE]);
+    attn->short_runs =
+        plan_decode(attn, attn->kernels[FTJ_KERNEL_SHORT], attn->kernels[FTJ_KERNEL_SHORT_COMBINE]);
     plan_extend(attn);
     *out = attn;
     return FTJ_OK;
@@ -137,16 +132,17 @@ static ftj_status need(const struct ftj_attention *attn, enum ftj_kernel_op op, 
                     "the attention was created without %s; add it to desc.ops", name);
 }
 
-static ftj_status launch(const struct ftj_attention *attn, enum ftj_kernel_op op, uint64_t blocks,
-                         const void *params, size_t params_bytes, struct CUstream_st *stream)
+static ftj_status launch(const struct ftj_attention *attn, const struct ftj_kernel *kernel,
+                         uint64_t blocks, const void *params, size_t params_bytes,
+                         struct CUstream_st *stream)
 {
     struct ftj_backend *backend = &attn->ctx->backend;
     if (blocks > INT32_MAX)
         return ftj_fail(&attn->ctx->log, FTJ_E_INVALID,
                         "the call needs %llu blocks; at most %d can be launched at once",
                         (unsigned long long)blocks, INT32_MAX);
-    return backend->ops->launch(backend, &attn->kernels[op]->module, (uint32_t)blocks, params,
-                                params_bytes, stream);
+    return backend->ops->launch(backend, &kernel->module, (uint32_t)blocks, params, params_bytes,
+                                stream);
 }
 
 static ftj_status check_stream(const struct ftj_attention *attn, struct CUstream_st *stream)
@@ -155,9 +151,9 @@ static ftj_status check_stream(const struct ftj_attention *attn, struct CUstream
     return backend->ops->check_stream(backend, stream);
 }
 
-static uint64_t blocks_for(const struct ftj_attention *attn, enum ftj_kernel_op op, uint64_t rows)
+static uint64_t blocks_for(const struct ftj_kernel *kernel, uint64_t rows)
 {
-    const uint32_t per_block = attn->kernels[op]->config.rows_per_block;
+    const uint32_t per_block = kernel->config.rows_per_block;
     return (rows + per_block - 1) / per_block;
 }
 
@@ -173,12 +169,25 @@ ftj_status ftj_kv_store(ftj_attention *attn, const ftj_store_args *args, struct 
     status = ftj_args_store(attn, args, &params);
     if (status)
         return status;
-    const struct ftj_config *config = &attn->kernels[FTJ_KERNEL_STORE]->config;
+    const struct ftj_kernel *kernel = attn->kernels[FTJ_KERNEL_STORE];
+    const struct ftj_config *config = &kernel->config;
     const uint32_t per_warp = config->rows_per_block / config->num_warps; /* tokens of one head */
     const uint64_t tokens = (params.num_tokens + per_warp - 1) / per_warp * per_warp;
     const uint64_t rows = tokens * params.num_kv_heads;
-    return launch(attn, FTJ_KERNEL_STORE, blocks_for(attn, FTJ_KERNEL_STORE, rows), &params,
-                  sizeof(params), stream);
+    return launch(attn, kernel, blocks_for(kernel, rows), &params, sizeof(params), stream);
+}
+
+/* `columns` that the largest unit has. */
+static ftj_status launch_decode(const struct ftj_attention *attn,
+                                const struct ftj_decode_plan *plan, uint32_t columns,
+                                const ftj_decode_params *params, struct CUstream_st *stream)
+{
+    const ftj_status status =
+        launch(attn, plan->kernel, plan->blocks, params, sizeof(*params), stream);
+    if (status)
+        return status;
+    return launch(attn, plan->combine, plan->blocks * blocks_for(plan->combine, columns), params,
+                  sizeof(*params), stream);
 }
 
 ftj_status ftj_attention_decode(ftj_attention *attn, const ftj_decode_args *args,
@@ -194,19 +203,28 @@ ftj_status ftj_attention_decode(ftj_attention *attn, const ftj_decode_args *args
     status = ftj_args_decode(attn, args, &params);
     if (status)
         return status;
-    status = launch(attn, FTJ_KERNEL_DECODE, attn->decode_blocks, &params, sizeof(params), stream);
-    if (status)
-        return status;
-    const uint32_t rows = attn->group < attn->heads_per_unit ? attn->group : attn->heads_per_unit;
-    return launch(attn, FTJ_KERNEL_COMBINE,
-                  attn->decode_blocks * blocks_for(attn, FTJ_KERNEL_COMBINE, rows), &params,
-                  sizeof(params), stream);
+    const uint32_t columns = attn->decode.unit_columns;
+    return launch_decode(attn, &attn->decode, attn->group < columns ? attn->group : columns,
+                         &params, stream);
+}
+
+/* Whether a call has short runs, as far as the host can know. */
+static bool is_short(const struct ftj_attention *attn, const ftj_extend_args *args)
+{
+    const uint64_t queries = attn->desc.short_queries;
+    if (!attn->short_runs.kernel || args->k_new || args->v_new)
+        return false;
+    if (args->max_queries)
+        return args->max_queries <= queries;
+    return args->num_queries <= args->requests.batch * queries;
 }
 
 ftj_status ftj_attention_extend(ftj_attention *attn, const ftj_extend_args *args,
                                 struct CUstream_st *stream)
 {
     ftj_extend_params params;
+    const struct ftj_kernel *extend = attn->kernels[FTJ_KERNEL_EXTEND];
+    const struct ftj_kernel *combine = attn->kernels[FTJ_KERNEL_EXTEND_COMBINE];
     ftj_status status = need(attn, FTJ_KERNEL_EXTEND, "FTJ_OP_EXTEND");
     if (status || !args->requests.batch || !args->num_queries)
         return status;
@@ -216,13 +234,17 @@ ftj_status ftj_attention_extend(ftj_attention *attn, const ftj_extend_args *args
     status = ftj_args_extend(attn, args, &params);
     if (status)
         return status;
-    status = launch(attn, FTJ_KERNEL_EXTEND, attn->extend_blocks, &params, sizeof(params), stream);
+    if (is_short(attn, args)) {
+        ftj_decode_params decode;
+        ftj_args_short(attn, args, &params, &decode);
+        return launch_decode(attn, &attn->short_runs, attn->short_runs.unit_columns, &decode,
+                             stream);
+    }
+    status = launch(attn, extend, attn->extend_blocks, &params, sizeof(params), stream);
     if (status)
         return status;
     const uint64_t rows = (uint64_t)attn->extend_blocks * attn->extend_rows;
-    return launch(attn, FTJ_KERNEL_EXTEND_COMBINE,
-                  blocks_for(attn, FTJ_KERNEL_EXTEND_COMBINE, rows), &params, sizeof(params),
-                  stream);
+    return launch(attn, combine, blocks_for(combine, rows), &params, sizeof(params), stream);
 }
 
 ftj_status ftj_attention_generic(ftj_attention *attn, const ftj_generic_args *args,
@@ -239,8 +261,8 @@ ftj_status ftj_attention_generic(ftj_attention *attn, const ftj_generic_args *ar
     if (status)
         return status;
     const uint64_t rows = (uint64_t)args->num_queries * attn->desc.num_q_heads;
-    return launch(attn, FTJ_KERNEL_GENERIC, blocks_for(attn, FTJ_KERNEL_GENERIC, rows), &params,
-                  sizeof(params), stream);
+    const struct ftj_kernel *kernel = attn->kernels[FTJ_KERNEL_GENERIC];
+    return launch(attn, kernel, blocks_for(kernel, rows), &params, sizeof(params), stream);
 }
 
 ftj_status ftj_state_merge(ftj_attention *attn, const ftj_merge_args *args,
@@ -256,6 +278,6 @@ ftj_status ftj_state_merge(ftj_attention *attn, const ftj_merge_args *args,
     status = ftj_args_merge(attn, args, &params);
     if (status)
         return status;
-    return launch(attn, FTJ_KERNEL_MERGE, blocks_for(attn, FTJ_KERNEL_MERGE, args->rows), &params,
-                  sizeof(params), stream);
+    const struct ftj_kernel *kernel = attn->kernels[FTJ_KERNEL_MERGE];
+    return launch(attn, kernel, blocks_for(kernel, args->rows), &params, sizeof(params), stream);
 }

@@ -6,19 +6,26 @@
 #include "ftjit/attention.h"
 #include "runtime/kernel.h"
 
+/* A decode's grid fills the device once, whatever the batch: work is dealt out inside it. */
+struct ftj_decode_plan {
+    const struct ftj_kernel *kernel; /* borrowed; NULL: not built */
+    const struct ftj_kernel *combine;
+    uint32_t unit_columns; /* one block works on so many at a time: query heads of a kv head */
+    uint32_t head_blocks;  /* units that a kv head's group is cut into, with one query a request */
+    uint32_t unit_cost;    /* tiles that a block reads in the time it takes to start on a unit */
+    uint32_t blocks;       /* the grid */
+};
+
 struct ftj_attention {
     struct ftj_context *ctx;                              /* borrowed */
     ftj_attention_desc desc;                              /* defaults filled in */
     const struct ftj_kernel *kernels[FTJ_NUM_KERNEL_OPS]; /* borrowed; NULL: not built */
     uint32_t group;
-    uint32_t heads_per_unit; /* decode: query heads one block works on at a time */
-    uint32_t head_blocks;    /* decode: units a kv head's group is cut into */
-    bool copies_spans;       /* decode: every array of the cache must start on 16 bytes */
-    uint32_t decode_blocks;  /* decode: the grid, whatever the batch */
-    uint32_t unit_cost;      /* decode: tiles that a block reads in the time it takes to start on
-                                another unit */
-    uint32_t extend_blocks;  /* extend: likewise */
-    uint32_t extend_rows;    /* extend: rows of a query tile */
+    bool copies_spans; /* decode: every array of the cache must start on 16 bytes */
+    struct ftj_decode_plan decode;
+    struct ftj_decode_plan short_runs; /* extend: of a few queries a request */
+    uint32_t extend_blocks;            /* extend: the grid, likewise */
+    uint32_t extend_rows;              /* extend: rows of a query tile */
 };
 
 #endif

@@ -12,9 +12,10 @@ static size_t take(size_t *end, size_t bytes)
     return start;
 }
 
-struct ftj_workspace ftj_workspace_plan(const struct ftj_attention *attn)
+struct ftj_workspace ftj_workspace_plan(const struct ftj_attention *attn,
+                                        const struct ftj_decode_plan *decode)
 {
-    const size_t rows = (size_t)2 * attn->decode_blocks * attn->heads_per_unit;
+    const size_t rows = (size_t)2 * decode->blocks * decode->unit_columns;
     struct ftj_workspace plan = {0};
     plan.partial_out = take(&plan.bytes, rows * attn->desc.kv.shape.head_dim * sizeof(float));
     plan.partial_state = take(&plan.bytes, rows * 2 * sizeof(float));
@@ -33,7 +34,11 @@ struct ftj_extend_workspace ftj_extend_workspace_plan(const struct ftj_attention
 
 size_t ftj_attention_workspace_bytes(const ftj_attention *attn)
 {
-    const size_t decode = ftj_workspace_plan(attn).bytes;
-    const size_t extend = ftj_extend_workspace_plan(attn).bytes;
-    return decode > extend ? decode : extend;
+    const size_t bytes[] = {ftj_workspace_plan(attn, &attn->decode).bytes,
+                            ftj_workspace_plan(attn, &attn->short_runs).bytes,
+                            ftj_extend_workspace_plan(attn).bytes};
+    size_t most = 0;
+    for (size_t i = 0; i < sizeof(bytes) / sizeof(*bytes); i++)
+        most = bytes[i] > most ? bytes[i] : most;
+    return most;
 }

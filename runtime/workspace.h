@@ -6,8 +6,8 @@
 #include "runtime/attention_state.h"
 
 struct ftj_workspace {
-    size_t partial_out;   /* float [2 * blocks][heads_per_unit][head_dim] */
-    size_t partial_state; /* float2 [2 * blocks][heads_per_unit] */
+    size_t partial_out;   /* float [2 * blocks][unit_columns][head_dim] */
+    size_t partial_state; /* float2 [2 * blocks][unit_columns] */
     size_t bytes;
 };
 
@@ -23,6 +23,7 @@ struct ftj_extend_workspace ftj_extend_workspace_plan(const struct ftj_attention
 
 /* A block leaves at most two partial results: of the segment it starts in and
  * of the one it ends in. */
-struct ftj_workspace ftj_workspace_plan(const struct ftj_attention *attn);
+struct ftj_workspace ftj_workspace_plan(const struct ftj_attention *attn,
+                                        const struct ftj_decode_plan *decode);
 
 #endif

@@ -62,6 +62,11 @@ typedef struct ftj_attention_desc {
     uint32_t window;         ///< visible keys, the query's own included; 0: all
     uint32_t max_blocks;     ///< most blocks a decode or an extend may use, to leave room for other
                              ///< work or to force coarser splits; 0: fill the device
+    uint32_t short_queries;  ///< of FTJ_OP_EXTEND, 0 to 64: calls whose requests have at most so
+                             ///< many queries each (2 to 8 of a speculative decode) run through
+                             ///< decode's kernels, at about the cost of a decode; 0 or 1: none do.
+                             ///< Without effect where it makes more columns (queries times query
+                             ///< heads per kv head) than pay there: see docs/decode.md
 } ftj_attention_desc;
 
 /**
@@ -173,6 +178,10 @@ typedef struct ftj_extend_args {
     const int32_t *qo_indptr; ///< [B + 1] queries qo_indptr[r] to qo_indptr[r + 1] are request r's
     uint32_t num_queries;     ///< TQ, at least qo_indptr[B]; rows past that are left as they are;
                               ///< 0 launches nothing
+    uint32_t max_queries;     ///< the most queries that a request of this call, or of its replays,
+                              ///< has. With desc.short_queries it chooses the kernels: decode's
+                              ///< up to that many, extend's above it; 0: not known, decode's if
+                              ///< TQ <= B * short_queries. Wrong, it costs time, no result
     const void *q;            ///< [TQ, HQ, D] dtype, unit stride in D, rows aligned to 16 bytes
     int64_t q_token_stride;   ///< elements; 0: HQ * D
     int64_t q_head_stride;    ///< elements; 0: D

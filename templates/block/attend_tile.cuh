@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // One tile of keys, or a warp's share of it: scores, softmax, and their product with V.
 //
-// K and V are the A operands: a tile of scores is [16 tokens][8 query heads], O is kept transposed,
-// [16 dims][8 heads] per tile. Lane (g, c) = (lane / 4, lane % 4) then holds heads 2c and 2c + 1 in
-// both, and its maximum and sum need no exchange in the loop.
+// K and V are the A operands: a tile of scores is [16 tokens][8 columns], O is kept transposed,
+// [16 dims][8 columns] per tile. Lane (g, c) = (lane / 4, lane % 4) has columns 2c and 2c + 1 in
+// both then, and its maximum and sum need no exchange in the loop.
 //
 // Rounding: K and V operands are exact; q is 16-bit (query.cuh); products are accumulated in fp32;
 // K's row scale is put on the score in fp32; p is rounded to V's 16-bit type after V's row scale,
@@ -13,6 +13,7 @@
 #include "block/final_row.cuh"
 #include "block/query.cuh"
 #include "block/segments.cuh"
+#include "block/tanh.cuh"
 
 namespace ftj {
 
@@ -28,9 +29,9 @@ struct AttendTile {
     static constexpr float v_scale_top = 128.0f;  // of a normalised V row scale: p * it < 2^15
     static constexpr int v_scale_exponent = 4;    // what it is brought to when it is more
 
-    // What a lane holds of a segment: columns (heads) 2c and 2c + 1 of every tile of 8 heads.
+    // What a lane holds of a segment: columns 2c and 2c + 1 of every tile of 8.
     struct State {
-        float out[n_tiles][head_dim / 16][4];  // [dim 16][head 8] accumulators
+        float out[n_tiles][head_dim / 16][4];  // [dim 16][column 8] accumulators
         float max[n_tiles][2];                 // log2
         float sum[n_tiles][2];
         float v_norm;  // power of two on V's row scales; out is of values times it
@@ -84,19 +85,23 @@ struct AttendTile {
     };
 
     // A tile of keys as the warp sees it.
+    using Shown = typename RequestTable<Config>::Keys;
     struct Keys {
         uint32_t stage;
         uint32_t token;  // of the warp's first row
-        Visible visible;
-        bool whole;  // every row of the warp's is visible
+        Shown visible;
+        uint32_t first_column;
+        bool whole;  // every row of the warp's is visible to every column
     };
 
     static __device__ __forceinline__ void attend(const ftj_decode_params& p,
                                                   const Query<Config>& query, const Lanes& lanes,
-                                                  State& state, uint32_t stage, Visible visible,
+                                                  State& state, uint32_t stage,
+                                                  const Shown& visible, uint32_t first_column,
                                                   uint32_t token) {
-        Keys keys = {stage, token + lanes.part * warp_tokens, visible, true};
-        keys.whole = keys.token >= visible.begin && keys.token + warp_tokens <= visible.end;
+        const Visible by_all = visible.seen_by_all(p);
+        Keys keys = {stage, token + lanes.part * warp_tokens, visible, first_column, true};
+        keys.whole = keys.token >= by_all.begin && keys.token + warp_tokens <= by_all.end;
         if (!keys.whole)
             Tile::clear_invisible(stage, visible, token, lanes.part);
         attend_from<0>(p, query, lanes, state, keys);
@@ -107,8 +112,9 @@ private:
     static constexpr int first_value = piece_dims(head_dim, VCodec::widest_value(head_dim));
 
     // Subtiles of 16 tokens, as the products want them, in pairs: the scores of a pair are made
-    // first and share one look at the maximum.
-    static constexpr int subtiles = warp_tokens < 32 ? 1 : 2;
+    // first and share one look at the maximum. Many columns have registers for one at a time.
+    static constexpr bool is_wide = n_tiles > 2 && n_tiles* head_dim > 256;
+    static constexpr int subtiles = warp_tokens < 32 || is_wide ? 1 : 2;
     struct Pair {
         float scores[subtiles][n_tiles][4];  // products; tokens tau(g), tau(g) + 8
         float scales[subtiles][2];           // what makes them log2 units, by token
@@ -129,8 +135,11 @@ private:
                 score<from + 16>(query, lanes, keys, pair, 1);
             if constexpr (Config::has_softcap)
                 cap(p, pair);
-            if (!keys.whole)
+            if (!keys.whole) {
+                if constexpr (Shown::is_run)
+                    mask_columns(p, keys, from + lanes.row, pair);
                 mask(keys, from + lanes.row, pair);
+            }
             softmax(state, pair);
             accumulate<from>(lanes, state, keys, pair.weights[0]);
             if constexpr (subtiles == 2)
@@ -201,9 +210,31 @@ private:
         }
     }
 
-    // 1 - 2 / (e^2x + 1), to fp32's accuracy near 1 and to 1e-7 near 0.
-    static __device__ __forceinline__ float tanh_of(float x) {
-        return 1.0f - 2.0f / (ptx::ex2_approx(2.0f * log2e * x) + 1.0f);
+    // Each query of a run sees other keys. A score of minus infinity must meet no scale of 0 or
+    // less: they are put on all scores here.
+    static __device__ __forceinline__ void mask_columns(const ftj_decode_params& p,
+                                                        const Keys& keys, uint32_t row,
+                                                        Pair& pair) {
+        const float minus_infinity = ptx::bits_float(0xff800000u);
+        const uint32_t c = ptx::thread_index() % 4;
+#pragma unroll
+        for (int n = 0; n < n_tiles; n++) {
+#pragma unroll
+            for (int e = 0; e < 2; e++) {
+                const uint32_t query = (keys.first_column + 8 * n + 2 * c + e) / p.group;
+                const KeyRange seen = keys.visible.seen_by(query, p.requests.window);
+#pragma unroll
+                for (int i = 0; i < 2 * subtiles; i++) {
+                    const uint32_t token = keys.token + row + 8 * i;
+                    float& score = pair.scores[i / 2][n][2 * (i % 2) + e];
+                    score *= pair.scales[i / 2][i % 2];
+                    if (token < seen.begin || token >= seen.end)
+                        score = minus_infinity;
+                }
+            }
+        }
+        for (auto& of_subtile : pair.scales)
+            of_subtile[0] = of_subtile[1] = 1.0f;
     }
 
     // Rows of no key: whatever was read, their score is minus infinity and V's scale 0.
@@ -223,7 +254,7 @@ private:
         }
     }
 
-    // Scores to weights: B operands of the product with V^T, [16 tokens][8 heads] each.
+    // Scores to weights: B operands of the product with V^T, [16 tokens][8 columns] each.
     static __device__ __forceinline__ void softmax(State& state, Pair& pair) {
         subtract_maximum(state, pair);
         float excess = pair.exponents[0][0][0];
@@ -256,7 +287,7 @@ private:
                     p[e] = ptx::ex2_approx(pair.exponents[i][n][e]);
                     state.sum[n][e % 2] += p[e];
                 }
-// A score tile has its tokens in lanes g; the product wants its heads there.
+// A score tile has its tokens in lanes g; the product wants its columns there.
 #pragma unroll
                 for (int half = 0; half < 2; half++) {
                     float v_factor = 1.0f;

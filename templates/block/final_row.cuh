@@ -41,16 +41,15 @@ FTJ_DEVICE void store_quad(typename Element::Storage* o, const Quad& v, float fa
 }
 
 template <class Element>
-FTJ_DEVICE typename Element::Storage* output_row(const ftj_decode_params& p, uint32_t request,
+FTJ_DEVICE typename Element::Storage* output_row(const ftj_decode_params& p, uint32_t row,
                                                  uint32_t q_head) {
-    return pointer<typename Element::Storage>(p.o) + request * p.o_batch_stride +
+    return pointer<typename Element::Storage>(p.o) + row * p.o_row_stride +
            q_head * p.o_head_stride;
 }
 
-FTJ_DEVICE void write_lse(const ftj_decode_params& p, uint32_t request, uint32_t q_head,
-                          float lse) {
+FTJ_DEVICE void write_lse(const ftj_decode_params& p, uint32_t row, uint32_t q_head, float lse) {
     if (p.lse)
-        pointer<float>(p.lse)[uint64_t(request) * (p.num_kv_heads * p.group) + q_head] = lse;
+        pointer<float>(p.lse)[uint64_t(row) * (p.num_kv_heads * p.group) + q_head] = lse;
 }
 
 }  // namespace ftj

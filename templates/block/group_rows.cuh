@@ -9,6 +9,7 @@
 #include "block/final_row.cuh"
 #include "block/group_products.cuh"
 #include "block/seen_keys.cuh"
+#include "block/tanh.cuh"
 
 namespace ftj {
 
@@ -182,11 +183,6 @@ private:
         for (int i = 0; i < tokens / 2; i++)
             scores[i] = cap_log2 * tanh_of(scores[i] * to_cap);
     }
-    // 1 - 2 / (e^2x + 1), to fp32's accuracy near 1 and to 1e-7 near 0.
-    static __device__ __forceinline__ float tanh_of(float x) {
-        return 1.0f - 2.0f / (ptx::ex2_approx(2.0f * log2e * x) + 1.0f);
-    }
-
     __device__ __forceinline__ void mask(const ftj_extend_params& p, const Unit& unit,
                                          uint32_t token, uint32_t end, Scores& scores) const {
         const float minus_infinity = ptx::bits_float(0xff800000u);

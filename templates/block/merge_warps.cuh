@@ -24,8 +24,8 @@ struct OutputRows {
     static constexpr int num_rows = 8 * n_tiles;
     static constexpr uint32_t quads = head_dim / 4;
 
-    // What a warp leaves in a turn, its slot: rows 2c and 2c + 1 of a tile of heads, or one of
-    // them.
+    // What a warp leaves in a turn, its slot: rows 2c and 2c + 1 of a tile of columns, or one
+    // of them.
     static constexpr int pitch = (head_dim + 31) / 32 * 32;                      // floats
     static constexpr int room = Tile::bytes / Config::warps_per_tile / 16 * 16;  // for it
     static constexpr int turns = 8 * pitch * 4 <= room ? 1 : 2;
@@ -49,8 +49,7 @@ struct OutputRows {
                                                  const Meanwhile& meanwhile) {
         sum_over_tokens(state.sum);
         const bool whole = run.tile == 0 && end - begin == run.tiles;
-        const Target to = {run.request, run.head * p.group + run.head_block * num_rows,
-                           p.group - run.head_block * num_rows,
+        const Target to = {run.columns(p, num_rows),
                            whole ? no_slot : 2 * ptx::block_index() + (begin != 0)};
 #pragma unroll
         for (int n = 0; n < n_tiles; n++) {
@@ -64,25 +63,29 @@ struct OutputRows {
     static __device__ __forceinline__ void write_empty(const ftj_decode_params& p) {
         const uint32_t q_heads = p.num_kv_heads * p.group;
         for (uint32_t r = ptx::block_index(); r < p.requests.batch; r += ptx::num_blocks()) {
-            const Visible keys = visible_keys<Config::slot_table>(p.requests, r);
+            const auto keys = RequestTable<Config>::keys(p, r);
             if (keys.end > keys.begin)
                 continue;
-            for (uint32_t i = ptx::thread_index(); i < q_heads * quads; i += Config::num_threads)
-                store_quad<Element>(output_row<Element>(p, r, i / quads) + i % quads * 4, {}, 0.0f);
-            for (uint32_t head = ptx::thread_index(); head < q_heads; head += Config::num_threads)
-                write_lse(p, r, head, finalise(p.sinks, head, lowest_score, 0.0f).lse);
+            for (uint32_t query = 0; query < keys.num_queries(); query++)
+                write_empty_row(p, keys.first_row(r) + query, q_heads);
         }
     }
 
 private:
     // Where a unit's rows go.
     struct Target {
-        uint32_t request;
-        uint32_t q_head;  // of the first row
-        uint32_t rows;
+        Columns<Config::has_runs> columns;
         uint32_t slot;  // for a part; no_slot: to the output
     };
     static constexpr uint32_t no_slot = 0xffffffffu;
+
+    static __device__ __forceinline__ void write_empty_row(const ftj_decode_params& p, uint32_t row,
+                                                           uint32_t q_heads) {
+        for (uint32_t i = ptx::thread_index(); i < q_heads * quads; i += Config::num_threads)
+            store_quad<Element>(output_row<Element>(p, row, i / quads) + i % quads * 4, {}, 0.0f);
+        for (uint32_t head = ptx::thread_index(); head < q_heads; head += Config::num_threads)
+            write_lse(p, row, head, finalise(p.sinks, head, lowest_score, 0.0f).lse);
+    }
 
     static __device__ __forceinline__ void sum_over_tokens(Column& sum) {
 #pragma unroll
@@ -96,14 +99,14 @@ private:
         }
     }
 
-    // Rows of tile n of the heads, which may have fewer than eight.
+    // Rows of tile n of the columns, which may have fewer than eight.
     template <class State, class Meanwhile>
     static __device__ __forceinline__ void turn(const ftj_decode_params& p, const Target& to, int n,
                                                 int at_turn, const State& state, uint32_t stage,
                                                 uint32_t shared, const Meanwhile& meanwhile) {
         const uint32_t warp = ptx::thread_index() / warp_size;
-        const uint32_t first = min_of(to.rows, uint32_t(8 * n));
-        const uint32_t rows = min_of(to.rows - first, 8u);
+        const uint32_t first = min_of(to.columns.count, uint32_t(8 * n));
+        const uint32_t rows = min_of(to.columns.count - first, 8u);
         const uint32_t slot = stage + warp % Config::warps_per_tile * slot_bytes;
         if (ptx::thread_index() % 4 * 2 < rows) {
             put_state(state.max[n], state.sum[n], slot, shared + warp * state_bytes);
@@ -218,11 +221,11 @@ private:
     static __device__ __forceinline__ void write_output(const ftj_decode_params& p,
                                                         const Target& to, uint32_t row,
                                                         uint32_t dim, const PartSum& sum) {
-        const FinalRow end = finalise(p.sinks, to.q_head + row, sum.max, sum.sum);
-        store_quad<Element>(output_row<Element>(p, to.request, to.q_head + row) + dim, sum.out,
-                            end.factor);
+        const auto at = to.columns.at(p, row);
+        const FinalRow end = finalise(p.sinks, at.q_head, sum.max, sum.sum);
+        store_quad<Element>(output_row<Element>(p, at.row, at.q_head) + dim, sum.out, end.factor);
         if (dim == 0)
-            write_lse(p, to.request, to.q_head + row, end.lse);
+            write_lse(p, at.row, at.q_head, end.lse);
     }
 
     static __device__ __forceinline__ void write_part(const ftj_decode_params& p, const Target& to,

@@ -65,19 +65,21 @@ typedef struct ftj_store_params {
 typedef struct ftj_decode_params {
     ftj_cache_params cache;
     ftj_requests_params requests;
-    uint64_t q;     /* Element [batch, q_heads, head_dim] */
-    uint64_t o;     /* Element [batch, q_heads, head_dim] */
-    uint64_t lse;   /* float [batch, q_heads], or 0 */
-    uint64_t sinks; /* float [q_heads], or 0 */
-    int64_t q_batch_stride;
+    uint64_t qo_indptr; /* int32 [batch + 1]: rows of a request's run of queries; 0: row r is the
+                           one of request r */
+    uint64_t q;         /* Element [rows, q_heads, head_dim] */
+    uint64_t o;         /* Element [rows, q_heads, head_dim] */
+    uint64_t lse;       /* float [rows, q_heads], or 0 */
+    uint64_t sinks;     /* float [q_heads], or 0 */
+    int64_t q_row_stride;
     int64_t q_head_stride;
-    int64_t o_batch_stride;
+    int64_t o_row_stride;
     int64_t o_head_stride;
-    uint64_t partial_out;   /* float [2 * blocks][heads_per_unit][head_dim] */
-    uint64_t partial_state; /* float2 [2 * blocks][heads_per_unit]: max (log2), sum */
+    uint64_t partial_out;   /* float [2 * blocks][columns of a unit][head_dim] */
+    uint64_t partial_state; /* float2 [2 * blocks][columns of a unit]: max (log2), sum */
     uint32_t num_kv_heads;
     uint32_t group;       /* query heads per kv head */
-    uint32_t head_blocks; /* units a kv head's group is cut into */
+    uint32_t head_blocks; /* units a kv head's group is cut into, with one query a request */
     uint32_t blocks;      /* the decode's grid, */
     uint32_t tile_shift;  /* log2 of the tokens of its tiles, */
     uint32_t min_shift;   /* log2 of how many of them a block has at least, */

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 // The queries of a segment as B operands: column g is one query head, the dims in the order in
-// which K's codec yields them. Wide heads keep them in shared memory, for want of registers.
+// which K's codec yields them. Wide heads, and many columns, are kept in shared memory, for want of
+// registers.
 #pragma once
+#include "block/columns.cuh"
 #include "block/pieces.cuh"
 #include "block/types.cuh"
 
@@ -14,7 +16,8 @@ struct Query {
     static constexpr int head_dim = Config::head_dim;
     static constexpr int n_tiles = Config::n_tiles;
     static constexpr int products = head_dim / 16;
-    static constexpr bool in_shared = head_dim > 256;
+    static constexpr bool in_shared = n_tiles * head_dim > 256 ||
+                                      (Config::has_runs && n_tiles > 1 && Config::num_warps > 8);
     static constexpr int shared_bytes = in_shared ? n_tiles * products * 2 * int(warp_size) * 4 : 0;
     // A 16-bit cache meets the query as it is. Codes are fp16 operands, which a bf16 query might
     // overflow: there the heads are first brought to 2^13 <= max|q| < 2^14, by one power of two.
@@ -31,17 +34,13 @@ struct Query {
     };
 
     // The rows of a segment, on their way: nothing here waits for them.
-    static __device__ __forceinline__ Rows fetch(const ftj_decode_params& p, uint32_t request,
-                                                 uint32_t head, uint32_t first_head,
-                                                 uint32_t heads) {
+    static __device__ __forceinline__ Rows fetch(const ftj_decode_params& p,
+                                                 const Columns<Config::has_runs>& columns) {
         const uint32_t g = ptx::thread_index() % warp_size / 4;
-        const auto* rows = pointer<const typename Element::Storage>(p.q) +
-                           request * p.q_batch_stride +
-                           (head * p.group + first_head) * p.q_head_stride;
         Rows fetched;
 #pragma unroll
         for (int n = 0; n < n_tiles; n++)
-            fetch_head(8 * n + g < heads ? rows + (8 * n + g) * p.q_head_stride : nullptr,
+            fetch_head(8 * n + g < columns.count ? query_row(p, columns.at(p, 8 * n + g)) : nullptr,
                        fetched.words[n]);
         return fetched;
     }
@@ -75,6 +74,12 @@ private:
     }
 
     using Words = uint32_t[head_dim / 8];
+
+    static __device__ __forceinline__ const typename Element::Storage* query_row(
+        const ftj_decode_params& p, typename Columns<Config::has_runs>::Place at) {
+        return pointer<const typename Element::Storage>(p.q) + at.row * p.q_row_stride +
+               at.q_head * p.q_head_stride;
+    }
 
     // Column g of a tile; a null row is a column of zeros. Of each piece a lane needs one run of
     // dims, which it loads in vectors.

@@ -6,6 +6,7 @@
 #include "block/key_tile.cuh"
 #include "block/row_state.cuh"
 #include "block/seen_keys.cuh"
+#include "block/tanh.cuh"
 
 namespace ftj {
 
@@ -131,11 +132,6 @@ struct RowSoftmax {
     }
 
 private:
-    // 1 - 2 / (e^2x + 1), to fp32's accuracy near 1 and to 1e-7 near 0.
-    static __device__ __forceinline__ float tanh_of(float x) {
-        return 1.0f - 2.0f / (ptx::ex2_approx(2.0f * log2e * x) + 1.0f);
-    }
-
     // Token of column 2c + e of a fragment.
     static __device__ __forceinline__ uint32_t own_token(int e) {
         const uint32_t c = ptx::thread_index() % 4;

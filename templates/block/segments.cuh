@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 // Dealing a decode's work on the device, from lengths that only the device knows.
 //
-// A unit is one (request, kv head, block of query heads), a tile tile_tokens tokens of it, aligned.
+// A unit is one (request, kv head, block of columns), a tile tile_tokens tokens of it, aligned. A
+// column is a query head of the kv head; where requests have runs of queries, of any of these,
+// query after query.
 // All units that have tiles stand in a row, and the row is cut into one contiguous range per block,
 // in one of two ways:
 //
@@ -15,17 +17,72 @@
 // kernel beside them, what they need to get to their first copy. The row is counted in 32 bits: it
 // ends at 2^36 tokens of a unit or more, which no call reads within a second.
 #pragma once
+#include "block/columns.cuh"
+#include "block/query_run.cuh"
 #include "block/types.cuh"
 
 namespace ftj {
 
 // The keys one request shows to its query.
 struct Visible {
+    static constexpr bool is_run = false;
     uint32_t begin;
     uint32_t end;
 
     __device__ __forceinline__ uint32_t num_tiles(uint32_t tile_shift) const {
         return end > begin ? ((end - 1) >> tile_shift) - (begin >> tile_shift) + 1 : 0;
+    }
+    static __device__ __forceinline__ uint32_t num_queries() { return 1; }
+    // Of q and o: the query's.
+    static __device__ __forceinline__ uint32_t first_row(uint32_t request) { return request; }
+    __device__ __forceinline__ Visible seen_by_all(const ftj_decode_params&) const { return *this; }
+
+    // Blocks of columns that a kv head has; and units, of so many of the request, that all requests
+    // have alike.
+    static __device__ __forceinline__ uint32_t head_blocks(const ftj_decode_params& p) {
+        return p.head_blocks;
+    }
+    static __device__ __forceinline__ uint32_t units_alike(const ftj_decode_params& p) {
+        return p.num_kv_heads * p.head_blocks;
+    }
+    static __device__ __forceinline__ uint32_t own_units(const ftj_decode_params&) { return 1; }
+
+    __device__ __forceinline__ Visible of_lane(uint32_t lane) const {
+        return {ptx::shfl(begin, lane), ptx::shfl(end, lane)};
+    }
+};
+
+// The keys that some query of a request's run sees, and the run. Blocks have block_columns columns.
+template <uint32_t block_columns>
+struct VisibleToRun : Visible {
+    static constexpr bool is_run = true;
+    uint32_t first;  // of the rows of q and o
+    uint32_t queries;
+
+    __device__ __forceinline__ uint32_t num_queries() const { return queries; }
+    __device__ __forceinline__ uint32_t first_row(uint32_t) const { return first; }
+
+    // What one query sees. Queries past the last are no worse off than it.
+    __device__ __forceinline__ KeyRange seen_by(uint32_t query, uint32_t window) const {
+        const QueryRun run = {first, queries, end, int32_t(end) - int32_t(queries)};
+        return run.seen_by(query, window);
+    }
+    __device__ __forceinline__ Visible seen_by_all(const ftj_decode_params& p) const {
+        return {seen_by(queries - 1, p.requests.window).begin, seen_by(0, 0).end};
+    }
+
+    __device__ __forceinline__ uint32_t head_blocks(const ftj_decode_params& p) const {
+        return (queries * p.group + block_columns - 1) / block_columns;
+    }
+    static __device__ __forceinline__ uint32_t units_alike(const ftj_decode_params& p) {
+        return p.num_kv_heads;
+    }
+    __device__ __forceinline__ uint32_t own_units(const ftj_decode_params& p) const {
+        return head_blocks(p);
+    }
+
+    __device__ __forceinline__ VisibleToRun of_lane(uint32_t lane) const {
+        return {Visible::of_lane(lane), ptx::shfl(first, lane), ptx::shfl(queries, lane)};
     }
 };
 
@@ -43,53 +100,77 @@ FTJ_DEVICE Visible visible_keys(const ftj_requests_params& requests, uint32_t re
     return {window && length > window ? length - window : 0, length};
 }
 
-// The kind of table, known when a kernel is compiled or not.
+// How the keys of a request are found out: the kind of table is known when a kernel is compiled,
+// or not, or there are runs of queries.
 template <bool slot_table>
 struct OfTable {
-    static __device__ __forceinline__ Visible keys(const ftj_requests_params& requests,
-                                                   uint32_t request) {
-        return visible_keys<slot_table>(requests, request);
+    using Keys = Visible;
+    static __device__ __forceinline__ Keys keys(const ftj_decode_params& p, uint32_t request) {
+        return visible_keys<slot_table>(p.requests, request);
     }
 };
 struct OfAnyTable {
-    static __device__ __forceinline__ Visible keys(const ftj_requests_params& requests,
-                                                   uint32_t request) {
-        return requests.indptr ? visible_keys<true>(requests, request)
-                               : visible_keys<false>(requests, request);
+    using Keys = Visible;
+    static __device__ __forceinline__ Keys keys(const ftj_decode_params& p, uint32_t request) {
+        return p.requests.indptr ? visible_keys<true>(p.requests, request)
+                                 : visible_keys<false>(p.requests, request);
+    }
+};
+template <uint32_t block_columns>
+struct OfRuns {
+    using Keys = VisibleToRun<block_columns>;
+    static __device__ __forceinline__ Keys keys(const ftj_decode_params& p, uint32_t request) {
+        const QueryRun run = QueryRun::of(p, request);
+        if (run.queries == 0)
+            return {};
+        return {{run.seen_by(0, p.requests.window).begin, run.length}, run.first, run.queries};
     }
 };
 
+// One of these, by what a kernel is for.
+template <class One, class Run, bool has_runs>
+struct OneOrRun {
+    using Type = One;
+};
+template <class One, class Run>
+struct OneOrRun<One, Run, true> {
+    using Type = Run;
+};
+template <class Config>
+using RequestTable = typename OneOrRun<OfTable<Config::slot_table>, OfRuns<8 * Config::n_tiles>,
+                                       Config::has_runs>::Type;
+
 // Where a block stands: a run of tiles of one segment.
-template <uint32_t tile_tokens, bool slot_table>
+template <uint32_t tile_tokens, class Table>
 struct Segment {
+    using Keys = typename Table::Keys;
     static constexpr uint32_t tile_shift = tile_tokens == 64 ? 6 : tile_tokens == 32 ? 5 : 4;
     static_assert(1u << tile_shift == tile_tokens, "tiles are of 16, 32 or 64 tokens");
 
     uint32_t request;
     uint32_t head;        // kv head
-    uint32_t head_block;  // of its query heads
+    uint32_t head_block;  // of its columns
     uint32_t tile;        // first tile of the run, counted from the segment's first
     uint32_t tiles;       // of the whole segment
-    Visible keys;
+    Keys keys;
 
-    __device__ __forceinline__ void enter(uint32_t to, Visible its_keys) {
+    __device__ __forceinline__ void enter(uint32_t to, Keys its_keys) {
         request = to;
         keys = its_keys;
         tiles = keys.num_tiles(tile_shift);
     }
 
     // To the start of the next segment that has tiles. There must be one.
-    __device__ __forceinline__ void next(const ftj_requests_params& requests, uint32_t num_heads,
-                                         uint32_t head_blocks) {
+    __device__ __forceinline__ void next(const ftj_decode_params& p) {
         tile = 0;
-        if (++head_block < head_blocks)
+        if (++head_block < keys.head_blocks(p))
             return;
         head_block = 0;
-        if (++head < num_heads)
+        if (++head < p.num_kv_heads)
             return;
         head = 0;
         do
-            enter(request + 1, visible_keys<slot_table>(requests, request + 1));
+            enter(request + 1, Table::keys(p, request + 1));
         while (!tiles);
     }
 
@@ -97,15 +178,21 @@ struct Segment {
     __device__ __forceinline__ uint32_t token(uint32_t of_tile) const {
         return (keys.begin / tile_tokens + of_tile) * tile_tokens;
     }
+
+    __device__ __forceinline__ Columns<Keys::is_run> columns(const ftj_decode_params& p,
+                                                             uint32_t block_columns) const {
+        return Columns<Keys::is_run>::of(p, keys, request, head, head_block, block_columns);
+    }
 };
 
 // Where a place of the row lies.
+template <class Keys>
 struct RowPlace {
     uint32_t request;
     uint32_t unit;    // of the request
     uint32_t at;      // of the unit's width
     uint32_t before;  // tiles before the place, modulo 2^32
-    Visible keys;
+    Keys keys;
 };
 
 // The row, and its cut: the first `longer` blocks have `each` + 1 of its width, the others `each`,
@@ -113,9 +200,12 @@ struct RowPlace {
 // with up to 32), which they add up.
 template <class Table>
 struct Cut {
+    using Keys = typename Table::Keys;
+    using Place = RowPlace<Keys>;
     const ftj_decode_params& p;
-    uint32_t num_units;  // of a request
-    uint32_t count;      // requests that show a key
+    uint32_t num_units;  // of a request; where requests have runs, of a block of columns of one
+    uint32_t count;      // requests that show a key, or blocks of columns of such
+    uint32_t has_empty;  // some requests show no key to any query
     uint32_t blocks;     // that have work
     uint32_t each;
     uint32_t longer;
@@ -131,19 +221,23 @@ struct Cut {
     uint32_t tiles_before;
 
     explicit __device__ __forceinline__ Cut(const ftj_decode_params& of_call)
-        : p(of_call), num_units(of_call.num_kv_heads * of_call.head_blocks), blocks(0) {
+        : p(of_call), num_units(Keys::units_alike(of_call)), blocks(0) {
         const uint32_t lane = ptx::thread_index() % warp_size;
         const uint32_t run = (p.requests.batch + warp_size - 1) / warp_size;
         run_begin = min_of(lane * run, p.requests.batch);
         run_end = min_of(run_begin + run, p.requests.batch);
         uint32_t own_tiles = 0, own_count = 0, most = 0;
+        bool is_empty = false;
 #pragma unroll 4
         for (uint32_t r = run_begin; r < run_end; r++) {
-            const uint32_t tiles = Table::keys(p.requests, r).num_tiles(p.tile_shift);
-            own_tiles += tiles;
-            own_count += tiles != 0;
+            const Keys keys = Table::keys(p, r);
+            const uint32_t tiles = keys.num_tiles(p.tile_shift);
+            own_tiles += tiles * keys.own_units(p);
+            own_count += tiles ? keys.own_units(p) : 0;
             most = max_of(most, tiles);
+            is_empty |= tiles == 0 && keys.num_queries() != 0;
         }
+        has_empty = ptx::any(is_empty);
         // Lanes past the last request's have nothing, and need not know what is before them.
         const uint32_t lanes = min_of(p.requests.batch, warp_size);
         uint32_t tiles = own_tiles, upto_count = own_count;
@@ -187,26 +281,26 @@ struct Cut {
     __device__ __forceinline__ uint32_t first_tile() const { return pieces ? 0 : p.unit_cost; }
 
     // Of a place below the width; the lane that has it in its run walks the run once more.
-    __device__ __forceinline__ RowPlace locate(uint32_t place) const {
-        RowPlace to = {};
+    __device__ __forceinline__ Place locate(uint32_t place) const {
+        Place to = {};
         const bool has_it = place >= from * num_units && place < upto * num_units;
         if (has_it) {
             uint32_t left = place - from * num_units;
             to.before = tiles_before;
             for (to.request = run_begin;; to.request++) {
-                to.keys = Table::keys(p.requests, to.request);
+                to.keys = Table::keys(p, to.request);
                 const uint32_t tiles = to.keys.num_tiles(p.tile_shift);
-                const uint32_t of_request = unit_width(tiles) * num_units;
+                const uint32_t of_request = unit_width(tiles) * num_units * to.keys.own_units(p);
                 if (left < of_request)
                     break;
                 left -= of_request;
-                to.before += tiles;
+                to.before += tiles * to.keys.own_units(p);
             }
             to.at = left;
         }
         const uint32_t lane = ptx::first_lane(has_it);
         to.request = ptx::shfl(to.request, lane);
-        to.keys = {ptx::shfl(to.keys.begin, lane), ptx::shfl(to.keys.end, lane)};
+        to.keys = to.keys.of_lane(lane);
         const uint32_t in_request = ptx::shfl(to.at, lane);
         const uint32_t tiles = to.keys.num_tiles(p.tile_shift);
         to.unit = in_request / unit_width(tiles);
@@ -215,12 +309,13 @@ struct Cut {
         return to;
     }
 
-    __device__ __forceinline__ uint32_t kv_head(const RowPlace& place) const {
-        return p.head_blocks == 1 ? place.unit : place.unit / p.head_blocks;
+    __device__ __forceinline__ uint32_t kv_head(const Place& place) const {
+        const uint32_t head_blocks = place.keys.head_blocks(p);
+        return head_blocks == 1 ? place.unit : place.unit / head_blocks;
     }
 
     // Tiles of the range that goes from a place to `end`, all of one block.
-    __device__ __forceinline__ uint32_t tiles_between(const RowPlace& place, uint32_t begin,
+    __device__ __forceinline__ uint32_t tiles_between(const Place& place, uint32_t begin,
                                                       uint32_t end) const {
         const uint32_t span = end - begin;
         const uint32_t tiles = place.keys.num_tiles(p.tile_shift);
@@ -238,13 +333,19 @@ private:
         width = (all_tiles + p.unit_cost * count) * num_units;
         longer = 0;
         const uint32_t least = (1u << p.min_shift) + p.unit_cost;  // of a block, by cost
-        pieces = min_of(p.unit_pieces, ((most - 1) >> p.min_shift) + 1);
+        uint32_t unit_pieces = p.unit_pieces, block_units = p.block_units;
+        if constexpr (Keys::is_run) {  // the host does not know how many units there are
+            const uint32_t units = count * num_units;
+            unit_pieces = units < p.blocks ? p.blocks / units : 1;
+            block_units = (units - 1) / p.blocks + 1;
+        }
+        pieces = min_of(unit_pieces, ((most - 1) >> p.min_shift) + 1);
         piece_tiles = most / pieces;
         longer_pieces = most - piece_tiles * pieces;
         const uint32_t longest = piece_tiles + (longer_pieces != 0);
-        const uint64_t time = uint64_t(longest + p.unit_cost) * p.block_units - p.unit_cost - 1;
+        const uint64_t time = uint64_t(longest + p.unit_cost) * block_units - p.unit_cost - 1;
         if (all_tiles == most * count && (time <= least || time * p.blocks <= width)) {
-            each = p.block_units;
+            each = block_units;
             width = pieces * count * num_units;
             blocks = each == 1 ? width : (width + each - 1) / each;
             return;
@@ -262,26 +363,26 @@ private:
 };
 
 // The share of one block.
-template <uint32_t tile_tokens, bool slot_table>
+template <uint32_t tile_tokens, class Table>
 struct WorkRange {
-    Segment<tile_tokens, slot_table> first;
+    Segment<tile_tokens, Table> first;
     uint32_t count;      // tiles; 0: nothing to do
-    uint32_t has_empty;  // some requests show no key
+    uint32_t has_empty;  // some requests show no key to any query
 
     // All lanes of a warp get the block's.
     static __device__ __forceinline__ WorkRange of_block(const ftj_decode_params& p) {
-        const Cut<OfTable<slot_table>> cut(p);
+        const Cut<Table> cut(p);
         WorkRange range = {};
-        range.has_empty = cut.count != p.requests.batch;
+        range.has_empty = cut.has_empty;
         if (ptx::block_index() >= cut.blocks)
             return range;
         const uint32_t begin = cut.begin_of(ptx::block_index());
-        const RowPlace place = cut.locate(begin);
+        const auto place = cut.locate(begin);
         range.count = cut.tiles_between(place, begin, cut.begin_of(ptx::block_index() + 1));
         range.first.enter(place.request, place.keys);
         range.first.tile = cut.unit_tiles(place.at);
         range.first.head = cut.kv_head(place);
-        range.first.head_block = place.unit - range.first.head * p.head_blocks;
+        range.first.head_block = place.unit - range.first.head * place.keys.head_blocks(p);
         return range;
     }
 };

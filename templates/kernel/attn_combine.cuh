@@ -24,11 +24,11 @@ struct AttnCombine {
     using SharedSums = SharedPartSums<num_threads>;
     static_assert(rows_per_block * quads <= num_threads, "a thread for every four columns");
 
+    using Table = typename OneOrRun<OfAnyTable, OfRuns<num_rows>, Config::has_runs>::Type;
+
     // A segment that several blocks share.
     struct Split {
-        uint32_t request;
-        uint32_t q_head;  // the first of its rows
-        uint32_t heads;
+        Columns<Config::has_runs> columns;
         uint32_t block;  // the first of them
         uint32_t first_slot;
         uint32_t parts;  // 0: none starts in the block
@@ -44,27 +44,26 @@ struct AttnCombine {
     // The segment that starts in a block of the decode and goes on in the next. All lanes of a warp
     // get it.
     static __device__ __forceinline__ Split find_split(const ftj_decode_params& p, uint32_t block) {
-        const Cut<OfAnyTable> cut(p);
+        const Cut<Table> cut(p);
         if (block + 1 >= cut.blocks)
             return {};
         const uint32_t next = cut.begin_of(block + 1);
-        const RowPlace place = cut.locate(next);
+        const auto place = cut.locate(next);
         const uint32_t begin = next - place.at;  // of the segment
         if (cut.unit_tiles(place.at) == 0 || begin + cut.first_tile() < cut.begin_of(block))
             return {};
         const uint32_t width = cut.unit_width(place.keys.num_tiles(p.tile_shift));
         const uint32_t head = cut.kv_head(place);
-        const uint32_t first_row = (place.unit - head * p.head_blocks) * num_rows;
-        return {place.request,
-                head * p.group + first_row,
-                min_of(p.group - first_row, uint32_t(num_rows)),
-                block,
-                2 * block + (begin > cut.begin_of(block)),
+        return {Columns<Config::has_runs>::of(p, place.keys, place.request, head,
+                                              place.unit - head * place.keys.head_blocks(p),
+                                              num_rows),
+                block, 2 * block + (begin > cut.begin_of(block)),
                 cut.owner(begin + width - 1) - block + 1};
     }
 
     static __device__ void run(const ftj_decode_params& p) {
-        const uint32_t unit_rows = min_of(p.group, uint32_t(num_rows));
+        const uint32_t unit_rows =
+            Config::has_runs ? uint32_t(num_rows) : min_of(p.group, uint32_t(num_rows));
         const uint32_t chunks = (unit_rows + rows_per_block - 1) / rows_per_block;
         const uint32_t first_row = ptx::block_index() % chunks * rows_per_block;
         auto& shared = *reinterpret_cast<Split*>(ptx::dynamic_shared() + SharedSums::bytes);
@@ -75,14 +74,14 @@ struct AttnCombine {
         }
         ptx::sync_block();
         const Split split = shared;
-        const bool has_rows = split.parts != 0 && first_row < split.heads;
+        const bool has_rows = split.parts != 0 && first_row < split.columns.count;
         // One block must wait, or the grid might end before the decode has.
         if (!has_rows && ptx::block_index() != 0)
             return;
         Launch::wait_for_previous();
         Launch::let_next_start();  // not sooner: the next decode would take the room of this grid
         if (has_rows)
-            combine(p, split, first_row, min_of(rows_per_block, split.heads - first_row));
+            combine(p, split, first_row, min_of(rows_per_block, split.columns.count - first_row));
     }
 
 private:
@@ -106,11 +105,12 @@ private:
         if (share > 0)
             return;
         sum = shared.add(sum, item + width, width, shares * width);
-        const auto end = finalise(p.sinks, split.q_head + row, sum.max, sum.sum);
-        store_quad<Element>(output_row<Element>(p, split.request, split.q_head + row) + 4 * quad,
-                            sum.out, end.factor);
+        const auto to = split.columns.at(p, row);
+        const auto end = finalise(p.sinks, to.q_head, sum.max, sum.sum);
+        store_quad<Element>(output_row<Element>(p, to.row, to.q_head) + 4 * quad, sum.out,
+                            end.factor);
         if (quad == 0)
-            write_lse(p, split.request, split.q_head + row, end.lse);
+            write_lse(p, to.row, to.q_head, end.lse);
     }
 };
 

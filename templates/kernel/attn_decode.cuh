@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Split-KV decode: one query per request, every query head of a kv head at once.
+// Split-KV decode: one query per request, or a short run of them, every query head of a kv head at
+// once.
 //
 //   s = score_scale * q . k     o = sum_t p_t v_t     p_t = 2^(s_t - max)     l = sum_t p_t
 //
@@ -36,8 +37,9 @@ struct AttnDecode {
     static constexpr int warps_per_tile = Config::warps_per_tile;
     static constexpr int num_groups = num_warps / warps_per_tile;
     static constexpr uint32_t tile_tokens = Config::tile_tokens;
-    using Work = WorkRange<tile_tokens, Config::slot_table>;
-    using Run = Segment<tile_tokens, Config::slot_table>;
+    using Table = RequestTable<Config>;
+    using Work = WorkRange<tile_tokens, Table>;
+    using Run = Segment<tile_tokens, Table>;
 
     struct Smem {
         static constexpr int ring = 0;
@@ -102,6 +104,7 @@ private:
             for (; index < end; index += num_groups) {
                 const uint32_t stage = bring_next(p, work, cursor, ring);
                 Attend::attend(p, query, lanes, state, stage, segment.keys,
+                               segment.head_block * Rows::num_rows,
                                segment.token(segment.tile + index - begin));
             }
             ring.meet();
@@ -110,7 +113,7 @@ private:
                             rows = {};  // or the old ones would live through the loop
                             if (end == work.count)
                                 return;
-                            segment.next(p.requests, p.num_kv_heads, p.head_blocks);
+                            segment.next(p);
                             rows = fetch_query(p, segment);
                         });
             begin = end;
@@ -136,7 +139,7 @@ private:
         if (cursor.index >= work.count)
             return;
         while (cursor.index >= cursor.run_end) {
-            cursor.segment.next(p.requests, p.num_kv_heads, p.head_blocks);
+            cursor.segment.next(p);
             cursor.segment.tile = cursor.index - cursor.run_end;
             cursor.run_end += cursor.segment.tiles;
         }
@@ -176,9 +179,7 @@ private:
 
     static __device__ __forceinline__ typename Query<Config>::Rows fetch_query(
         const ftj_decode_params& p, const Run& segment) {
-        const uint32_t first = segment.head_block * (8 * n_tiles);
-        return Query<Config>::fetch(p, segment.request, segment.head, first,
-                                    min_of(p.group - first, uint32_t(8 * n_tiles)));
+        return Query<Config>::fetch(p, segment.columns(p, Rows::num_rows));
     }
 };
 

@@ -28,6 +28,8 @@ static const struct {
     const char *variant;
     uint32_t bytes;
 } spill_allowances[] = {
+    {"attn_decode_sm75", 180}, /* on sm_100a: runs of queries with 32 columns */
+    {"attn_decode_sm90", 8},   /* on sm_100a: likewise */
     {"attn_extend_sm75", 356}, /* on sm_120a */
     {"attn_extend_sm80", 36},  /* on sm_100a */
     {"attn_extend_sm90", 76},  /* on sm_90a, by NVRTC 13.5 (13.0: 64): the producer, once a unit */
@@ -138,6 +140,8 @@ static bool add_row(struct matrix *matrix, const struct matrix_options *options,
     for (int op = 0; op < FTJ_NUM_KERNEL_OPS; op++) {
         struct ftj_problem problem = {0};
         struct ftj_config config = {0};
+        if (!ftj_desc_needs(&desc, (enum ftj_kernel_op)op))
+            continue;
         ftj_problem_init(&problem, (enum ftj_kernel_op)op, &desc);
         if (!ftj_variant_select(&problem, device, &config)) {
             fprintf(stderr, "%s: no variant serves kernel %d on %s\n", text, op, device->target);

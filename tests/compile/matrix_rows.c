@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "codegen/problem.h"
+#include "codegen/tune.h"
 
 #define COUNT(array) (sizeof(array) / sizeof(*(array)))
 
@@ -83,6 +84,15 @@ struct matrix_row matrix_row_at(bool all, size_t index)
     return row;
 }
 
+/* As many as decode's kernels take, up to 8: the most registers. */
+static uint32_t short_queries(const struct matrix_row *row)
+{
+    uint32_t queries = 8;
+    while (queries > 1 && !ftj_runs_pay(row->head_dim, row->group, queries))
+        queries--;
+    return queries;
+}
+
 ftj_status matrix_row_desc(const struct matrix_row *row, ftj_attention_desc *desc)
 {
     const ftj_kv_shape shape = {
@@ -95,6 +105,7 @@ ftj_status matrix_row_desc(const struct matrix_row *row, ftj_attention_desc *des
     };
     *desc = (ftj_attention_desc){
         .ops = FTJ_OP_STORE | FTJ_OP_DECODE | FTJ_OP_MERGE | FTJ_OP_GENERIC | FTJ_OP_EXTEND,
+        .short_queries = short_queries(row),
         .table = row->table,
         .num_q_heads = kv_heads * row->group,
         .dtype = row->dtype,

@@ -176,9 +176,11 @@ Test(problem, each_kernel_depends_on_no_more_than_it_uses)
         enum ftj_kernel_op op;
         bool same;
     } rows[] = {
-        {FTJ_KERNEL_STORE, false},         {FTJ_KERNEL_DECODE, true},   {FTJ_KERNEL_COMBINE, true},
-        {FTJ_KERNEL_MERGE, true},          {FTJ_KERNEL_GENERIC, false}, {FTJ_KERNEL_EXTEND, true},
-        {FTJ_KERNEL_EXTEND_COMBINE, true},
+        {FTJ_KERNEL_STORE, false},         {FTJ_KERNEL_DECODE, true},
+        {FTJ_KERNEL_COMBINE, true},        {FTJ_KERNEL_MERGE, true},
+        {FTJ_KERNEL_GENERIC, false},       {FTJ_KERNEL_EXTEND, true},
+        {FTJ_KERNEL_EXTEND_COMBINE, true}, {FTJ_KERNEL_SHORT, true},
+        {FTJ_KERNEL_SHORT_COMBINE, true},
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
         const struct ftj_problem a = problem_of(rows[i].op, &plain);

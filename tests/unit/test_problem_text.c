@@ -108,6 +108,42 @@ Test(problem_text, round_trips_strides_and_narrowed_devices)
     expect_round_trip(&problem, &device);
 }
 
+Test(problem_text, round_trips_runs_of_queries)
+{
+    ftj_attention_desc desc;
+    struct ftj_device device;
+    struct ftj_problem problem;
+    fancy_desc(&desc);
+    desc.short_queries = 4;
+    device_of("sm_90a", &device);
+    for (int op = 0; op < FTJ_NUM_KERNEL_OPS; op++) {
+        ftj_problem_init(&problem, (enum ftj_kernel_op)op, &desc);
+        expect_round_trip(&problem, &device);
+        const bool is_short = op == FTJ_KERNEL_SHORT || op == FTJ_KERNEL_SHORT_COMBINE;
+        cr_expect_eq(problem.run_queries, is_short ? 4u : 0u, "kernel %d", op);
+    }
+}
+
+/* The field of a decode is no other kernel's. */
+Test(problem_text, refuses_runs_of_queries_for_other_kernels)
+{
+    ftj_attention_desc desc;
+    struct ftj_device device;
+    struct ftj_problem problem;
+    struct ftj_text line = {0};
+    fancy_desc(&desc);
+    desc.short_queries = 4;
+    device_of("sm_90a", &device);
+    ftj_problem_init(&problem, FTJ_KERNEL_SHORT, &desc);
+    ftj_problem_write(&line, &problem, &device);
+    char *op = strstr(line.data, "op=decode");
+    cr_assert_not_null(op);
+    memcpy(op, "op=extend", strlen("op=extend"));
+    cr_expect_eq(ftj_problem_parse(line.data, line.size - 1, &problem, &device), FTJ_E_INVALID);
+    cr_expect_not_null(strstr(ftj_last_error(), "queries="), "%s", ftj_last_error());
+    ftj_text_finish(&line);
+}
+
 static void sample_line(struct ftj_text *line)
 {
     ftj_attention_desc desc;
@@ -166,6 +202,9 @@ Test(problem_text, refuses_what_cannot_be_and_names_the_field)
         {" table=", "  table=", "table="},
         {"table=slots", "table=slot", "table=slot"},
         {"softcap=1", "softcap=2", "softcap="},
+        {"softcap=1", "softcap=1 queries=1", "queries="},
+        {"softcap=1", "softcap=1 queries=65", "queries="},
+        {"softcap=1", "softcap=1 queries=2 queries=2", "strides="},
         {"strides=", "strides=-1,", "strides="},
         {"strides=32/", "strides=31/", "offset_bytes"},
         {"strides=32/", "strides=18446744073709551616/", "strides="},

@@ -15,6 +15,7 @@
 #define GROUP      12 /* query heads, in units of 8 */
 #define UNITS      2  /* of a kv head */
 
+/* For one query a request, or with HAS_RUNS for runs of them. */
 static const char unit[] =
     "#include \"ptx/ptx_cpu.cuh\"\n"
     "#include \"block/launch_in_order.cuh\"\n"
@@ -25,14 +26,17 @@ static const char unit[] =
     "    static constexpr int n_tiles = 1;\n"
     "    static constexpr int rows_per_block = 2;\n"
     "    static constexpr int num_threads = 32;\n"
-    "    static constexpr int smem_bytes = 32 * 24 + 24;\n"
+    "    static constexpr int smem_bytes = 32 * 24 + 28;\n"
+    "    static constexpr bool slot_table = false;\n"
+    "    static constexpr bool has_runs = HAS_RUNS;\n"
     "};\n"
+    "using Table = ftj::RequestTable<Config>;\n"
     "struct Run { uint32_t request, unit, tile, count, tiles, slot; };\n"
     "struct Parts { uint32_t request, unit, first_slot, count; };\n"
     "extern \"C\" __global__ void ftj_kernel(const __grid_constant__ ftj_decode_params p) {\n"
     "    using namespace ftj;\n"
     "    const uint32_t block = ptx::block_index();\n"
-    "    const auto work = WorkRange<64, false>::of_block(p);\n"
+    "    const auto work = WorkRange<64, Table>::of_block(p);\n"
     "    const auto split = AttnCombine<Config>::find_split(p, block);\n"
     "    if (ptx::thread_index() != 0)\n"
     "        return;\n"
@@ -41,17 +45,24 @@ static const char unit[] =
     "    for (uint32_t begin = 0; begin < work.count;) {\n"
     "        const uint32_t count = min_of(work.count - begin, segment.tiles - segment.tile);\n"
     "        const bool whole = segment.tile == 0 && count == segment.tiles;\n"
-    "        *to++ = {segment.request, segment.head * p.head_blocks + segment.head_block,\n"
+    "        *to++ = {segment.request,\n"
+    "                 segment.head * segment.keys.head_blocks(p) + segment.head_block,\n"
     "                 segment.tile, count, segment.tiles,\n"
     "                 whole ? 0xffffffffu : 2 * block + (begin != 0)};\n"
     "        begin += count;\n"
     "        if (begin < work.count)\n"
-    "            segment.next(p.requests, p.num_kv_heads, p.head_blocks);\n"
+    "            segment.next(p);\n"
     "    }\n"
+    "    uint32_t request = split.columns.row;\n"
+    "    const auto* starts = pointer<const int32_t>(p.qo_indptr);\n"
+    "    for (request = HAS_RUNS ? 0 : request; HAS_RUNS && split.parts; request++)\n"
+    "        if (starts[request + 1] > int32_t(split.columns.row))\n"
+    "            break;\n"
     "    if (split.parts)\n"
     "        pointer<Parts>(p.lse)[block] = {\n"
-    "            split.request, split.q_head / p.group * p.head_blocks + split.q_head % p.group / "
-    "8,\n"
+    "            request,\n"
+    "            split.columns.head / p.group * Table::keys(p, request).head_blocks(p) +\n"
+    "                split.columns.first / 8,\n"
     "            split.first_slot, split.parts};\n"
     "}\n"
     "FTJ_CPU_ENTRY(ftj_decode_params)\n";
@@ -73,6 +84,8 @@ struct deal {
     uint32_t unit_cost;
     uint32_t min_shift;
     int32_t lengths[MAX_BATCH];
+    bool has_runs;
+    int32_t qo_indptr[MAX_BATCH + 1];
     struct run *runs;    /* [blocks][MAX_RUNS], ended by one without tiles */
     struct parts *parts; /* [blocks] */
 };
@@ -87,6 +100,7 @@ static void run(struct ftj_backend *backend, struct ftj_module *module, struct d
         .requests = {.lengths = (uintptr_t)deal->lengths,
                      .batch = deal->batch,
                      .window = deal->window},
+        .qo_indptr = (uintptr_t)deal->qo_indptr,
         .o = (uintptr_t)deal->runs,
         .lse = (uintptr_t)deal->parts,
         .num_kv_heads = deal->heads,
@@ -103,16 +117,24 @@ static void run(struct ftj_backend *backend, struct ftj_module *module, struct d
                  FTJ_OK);
 }
 
+static uint32_t queries_of(const struct deal *deal, uint32_t request)
+{
+    return deal->has_runs ? (uint32_t)(deal->qo_indptr[request + 1] - deal->qo_indptr[request]) : 1;
+}
+
+/* The first query of a run sees the first key. */
 static uint32_t tiles_of(const struct deal *deal, uint32_t request)
 {
     const uint32_t end = (uint32_t)deal->lengths[request];
-    const uint32_t begin = deal->window && end > deal->window ? end - deal->window : 0;
-    return end > begin ? (end - 1) / TOKENS - begin / TOKENS + 1 : 0;
+    const uint32_t queries = queries_of(deal, request);
+    const uint32_t seen = deal->window + queries - 1;
+    const uint32_t begin = deal->window && end > seen ? end - seen : 0;
+    return end > begin && queries ? (end - 1) / TOKENS - begin / TOKENS + 1 : 0;
 }
 
-static uint32_t units_of(const struct deal *deal)
+static uint32_t units_of(const struct deal *deal, uint32_t request)
 {
-    return deal->heads * UNITS;
+    return deal->heads * ((queries_of(deal, request) * GROUP + 7) / 8);
 }
 
 /* The run in a slot for parts; NULL when the block has left none there. */
@@ -170,7 +192,7 @@ static uint64_t check_runs(const struct deal *deal)
             if (tile < run->tiles)
                 continue;
             tile = 0;
-            at_unit = at_unit + 1 == units_of(deal) ? 0 : at_unit + 1;
+            at_unit = at_unit + 1 == units_of(deal, request) ? 0 : at_unit + 1;
             request += at_unit == 0;
         }
         most = share > most ? share : most;
@@ -188,7 +210,7 @@ static void check(const struct deal *deal)
     uint64_t total = 0;
     for (uint32_t r = 0; r < deal->batch; r++) {
         const uint32_t tiles = tiles_of(deal, r);
-        total += (uint64_t)(tiles ? tiles + deal->unit_cost : 0) * units_of(deal);
+        total += (uint64_t)(tiles ? tiles + deal->unit_cost : 0) * units_of(deal, r);
     }
     const uint64_t most = check_runs(deal);
     const uint64_t even = (total + deal->blocks - 1) / deal->blocks;
@@ -205,11 +227,14 @@ struct dealer {
     struct ftj_log log;
 };
 
-static void dealer_init(struct dealer *dealer)
+static void dealer_init(struct dealer *dealer, bool has_runs)
 {
-    const struct ftj_config config = {.num_threads = 32, .smem_bytes = 32 * 24};
+    const struct ftj_config config = {.num_threads = 32, .smem_bytes = 32 * 24 + 28};
+    struct ftj_text source = {0};
     memset(dealer, 0, sizeof(*dealer));
-    cr_assert_eq(cpu_kernel_compile(unit, &dealer->log, &dealer->code), FTJ_OK);
+    ftj_text_printf(&source, "#define HAS_RUNS %d\n%s", has_runs, unit);
+    cr_assert_eq(cpu_kernel_compile(source.data, &dealer->log, &dealer->code), FTJ_OK);
+    ftj_text_finish(&source);
     cr_assert_eq(ftj_cpu_backend_init(&dealer->backend, &(ftj_settings){.kind = FTJ_DEVICE_CPU},
                                       &dealer->log),
                  FTJ_OK);
@@ -242,7 +267,7 @@ Test(segments, every_tile_once_in_equal_shares)
 {
     struct dealer dealer;
     uint32_t state = 1;
-    dealer_init(&dealer);
+    dealer_init(&dealer, false);
     for (uint32_t i = 0; i < 60; i++) {
         struct deal deal = {.heads = 1 + i % 4,
                             .window = i % 5 == 4 ? 700 : 0,
@@ -271,7 +296,7 @@ Test(segments, equal_lengths_are_cut_into_a_piece_a_block)
         {16, 16384, 256, 4},  {1, 64, 8, 1},
     };
     struct dealer dealer;
-    dealer_init(&dealer);
+    dealer_init(&dealer, false);
     for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
         struct deal deal = {.heads = 2,
                             .blocks = rows[i].blocks,
@@ -283,7 +308,7 @@ Test(segments, equal_lengths_are_cut_into_a_piece_a_block)
         run(&dealer.backend, &dealer.module, &deal);
         check(&deal);
         const uint32_t tiles = rows[i].length / TOKENS;
-        const uint32_t pieces = rows[i].batch * units_of(&deal) * rows[i].pieces;
+        const uint32_t pieces = rows[i].batch * units_of(&deal, 0) * rows[i].pieces;
         for (uint32_t block = 0; block < deal.blocks; block++) {
             const struct run *first = &deal.runs[(size_t)block * MAX_RUNS];
             const uint32_t least = block < pieces ? tiles / rows[i].pieces : 0;
@@ -301,7 +326,7 @@ Test(segments, equal_lengths_are_cut_into_a_piece_a_block)
 Test(segments, short_units_are_spread)
 {
     struct dealer dealer;
-    dealer_init(&dealer);
+    dealer_init(&dealer, false);
     struct deal deal = {.heads = 4, .blocks = 264, .unit_cost = 3, .min_shift = 2, .batch = 16};
     deal.lengths[0] = 16384;
     for (uint32_t r = 1; r < deal.batch; r++)
@@ -312,5 +337,34 @@ Test(segments, short_units_are_spread)
         cr_expect_eq(deal.runs[(size_t)block * MAX_RUNS + 3].count, 0, "block %u: four units",
                      block);
     deal_finish(&deal);
+    dealer_finish(&dealer);
+}
+
+/* Ragged: none, one, and more than fit a unit; and equal, which is cut into pieces. */
+Test(segments, runs_of_queries_have_as_many_units_as_they_need)
+{
+    struct dealer dealer;
+    uint32_t state = 7;
+    dealer_init(&dealer, true);
+    for (uint32_t i = 0; i < 60; i++) {
+        struct deal deal = {.has_runs = true,
+                            .heads = 1 + i % 3,
+                            .window = i % 5 == 4 ? 700 : 0,
+                            .blocks = 1 + next_below(&state, i % 3 ? 40 : MAX_BLOCKS),
+                            .unit_cost = i % 7,
+                            .min_shift = i % 3,
+                            .batch = next_below(&state, i % 2 ? 8 : 40)};
+        const uint32_t queries = 1 + i % 9;
+        for (uint32_t r = 0; r < deal.batch; r++) {
+            const uint32_t mine = i % 4 == 0 ? queries : next_below(&state, 10);
+            deal.lengths[r] = i % 4 == 0   ? 4000
+                              : r % 6 == 5 ? 0
+                                           : (int32_t)next_below(&state, r % 5 ? 900 : 9000);
+            deal.qo_indptr[r + 1] = deal.qo_indptr[r] + (int32_t)mine;
+        }
+        run(&dealer.backend, &dealer.module, &deal);
+        check(&deal);
+        deal_finish(&deal);
+    }
     dealer_finish(&dealer);
 }

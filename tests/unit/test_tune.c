@@ -39,6 +39,8 @@ static bool tuned_at(size_t index, struct tuned *tuned)
     snprintf(tuned->name, sizeof(tuned->name), "kernel %d of %s on %s", (int)op, name, target);
     cr_assert_eq(ftj_device_of_target(target, NULL, &tuned->device), FTJ_OK);
     cr_assert_eq(matrix_row_desc(&row, &desc), FTJ_OK);
+    if (!ftj_desc_needs(&desc, op))
+        desc.short_queries = 2;
     ftj_problem_init(&tuned->problem, op, &desc);
     tuned->variant = ftj_variant_select(&tuned->problem, &tuned->device, &tuned->config);
     cr_assert_not_null(tuned->variant, "%s", tuned->name);
@@ -75,8 +77,9 @@ Test(tune, decode_tiles_are_whole_tiles_of_the_instruction)
         cr_expect(config->tile_tokens > 0 && config->tile_tokens % 16 == 0, "%s: tile %u",
                   tuned.name, config->tile_tokens);
         cr_expect_geq(config->num_stages, 1u, "%s", tuned.name);
-        /* A group goes in as many rounds as it must, each as full as the others. */
-        const uint32_t all = (tuned.problem.group + 7) / 8;
+        /* Columns go in as many rounds as they must, each as full as the others. */
+        const uint32_t queries = tuned.problem.run_queries ? tuned.problem.run_queries : 1;
+        const uint32_t all = (tuned.problem.group * queries + 7) / 8;
         cr_assert(config->n_tiles >= 1 && config->n_tiles <= all, "%s", tuned.name);
         const uint32_t rounds = (all + config->n_tiles - 1) / config->n_tiles;
         cr_expect_eq(config->n_tiles, (all + rounds - 1) / rounds, "%s", tuned.name);

@@ -90,7 +90,7 @@ Test(variant, of_every_other_kernel_is_served_on_every_device)
             struct ftj_config config;
             const struct ftj_variant *chosen = ftj_variant_select(&problem, &device, &config);
             cr_assert_not_null(chosen, "kernel %d on %s", op, targets[i]);
-            cr_expect_eq((int)chosen->op, op);
+            cr_expect_eq(chosen->op, problem.op);
             cr_expect_gt(config.num_threads, 0u);
             cr_expect_leq(config.smem_bytes, device.smem_bytes);
         }

@@ -25,6 +25,7 @@ struct Config {
     static constexpr bool one_allocation = true;
     static constexpr bool slot_table = false;
     static constexpr bool has_softcap = false;
+    static constexpr bool has_runs = false;
     static constexpr int k_code_chunk = 16;
     static constexpr int v_code_chunk = 16;
     static constexpr int k_block_chunk = 16;

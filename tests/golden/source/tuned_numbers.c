@@ -68,6 +68,8 @@ void tuned_numbers_write(struct ftj_text *text)
                 ftj_text_printf(text, "%s: %s\n", name, ftj_last_error());
                 continue;
             }
+            if (!ftj_desc_needs(&desc, (enum ftj_kernel_op)op))
+                continue;
             ftj_problem_init(&problem, (enum ftj_kernel_op)op, &desc);
             write_problem(text, name, &problem);
         }

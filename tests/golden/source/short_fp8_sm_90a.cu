@@ -1,0 +1,40 @@
+// attn_decode_sm90 bf16 d128 k:fp8 v:fp8 page 64
+#include "ptx/ptx_sm90.cuh"
+#include "block/e4m3_hardware.cuh"
+#include "block/mma_sm80.cuh"
+#include "block/stage_bulk.cuh"
+#include "block/launch_overlapped.cuh"
+#include "kernel/attn_decode.cuh"
+
+struct Config {
+    static constexpr int num_threads = 256;
+    static constexpr int min_blocks = 1;
+    static constexpr int smem_bytes = 211628;
+    static constexpr int head_dim = 128;
+    using Element = ftj::Bf16;
+    using KCodec = ftj::CodecFp8<ftj::E4m3Hardware>;
+    using VCodec = ftj::CodecFp8<ftj::E4m3Hardware>;
+    static constexpr int page_size = 64;
+    static constexpr int num_warps = 8;
+    static constexpr int num_stages = 3;
+    static constexpr int tile_tokens = 64;
+    static constexpr int n_tiles = 4;
+    static constexpr int warps_per_tile = 2;
+    static constexpr bool slots_contiguous = true;
+    static constexpr bool one_allocation = true;
+    static constexpr bool slot_table = false;
+    static constexpr bool has_softcap = false;
+    static constexpr bool has_runs = true;
+    static constexpr int record_bytes = 16896;
+    static constexpr int k_codes_at = 0;
+    static constexpr int k_scales_at = 8192;
+    static constexpr int k_blocks_at = 0;
+    static constexpr int v_codes_at = 8448;
+    static constexpr int v_scales_at = 16640;
+    static constexpr int v_blocks_at = 0;
+};
+
+extern "C" __global__ __launch_bounds__(Config::num_threads, Config::min_blocks)
+void ftj_kernel(const __grid_constant__ ftj_decode_params params) {
+    ftj::AttnDecode<Config>::run(params);
+}

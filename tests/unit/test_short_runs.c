@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: MIT */
+/* Which kernels a call of a few queries goes to, with a fake driver and a fake compiler. */
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/dynlib.h"
+#include "codegen/tune.h"
+#include "ftjit/memory.h"
+#include "log_catcher.h"
+#include "runtime/attention_state.h"
+#include "temp_dir.h"
+#include "templates/block/params.h"
+#include "tests/fake/fake_cuda.h"
+
+#define BATCH 3
+
+static struct log_catcher catcher;
+static char dir[256];
+static ftj_context *ctx;
+static void *memory; /* all pointers of all calls */
+static const struct fake_launch *(*last_launch)(void);
+
+static void set_up(void)
+{
+    const char *const names[] = {FAKE_CUDA_PATH, NULL};
+    struct ftj_text tried = {0};
+    temp_dir_init(dir);
+    setenv("FAKE_CUDA_ARCH", "90", 1);
+    setenv("FTJIT_CC", FTJIT_CC_PATH, 1);
+    const ftj_settings settings = {.driver_path = FAKE_CUDA_PATH,
+                                   .compiler_path = FAKE_NVRTC_PATH,
+                                   .cache_dir = dir,
+                                   .log = catch_sentence,
+                                   .log_data = &catcher,
+                                   .log_level = FTJ_LOG_WARNING};
+    cr_assert_eq(ftj_context_create(&settings, &ctx), FTJ_OK, "%s", catcher.last);
+    cr_assert_eq(ftj_memory_alloc(ctx, 4096, &memory), FTJ_OK, "%s", catcher.last);
+    void *address =
+        ftj_dynlib_symbol(ftj_dynlib_open(names, &tried, NULL, 0), "fake_cuda_last_launch");
+    memcpy(&last_launch, &address, sizeof(address));
+    ftj_text_finish(&tried);
+}
+
+static void tear_down(void)
+{
+    ftj_memory_free(ctx, memory);
+    ftj_context_destroy(ctx);
+    temp_dir_finish(dir);
+}
+
+TestSuite(short_runs, .init = set_up, .fini = tear_down);
+
+static ftj_attention *create(uint32_t ops, uint32_t short_queries)
+{
+    const ftj_kv_shape shape = {
+        .k_format = FTJ_KV_FP8, .num_kv_heads = 2, .head_dim = 128, .page_size = 64};
+    ftj_attention_desc desc = {.ops = ops, .num_q_heads = 8, .short_queries = short_queries};
+    ftj_attention *attn = NULL;
+    cr_assert_eq(ftj_kv_layout_init(&desc.kv, &shape), FTJ_OK);
+    cr_assert_eq(ftj_attention_create(ctx, &desc, &attn), FTJ_OK, "%s", catcher.last);
+    return attn;
+}
+
+static ftj_extend_args args_of(const ftj_attention *attn, uint32_t num_queries)
+{
+    return (ftj_extend_args){
+        .cache = {.packed = memory, .num_pages = 1},
+        .requests = {.batch = BATCH,
+                     .lengths = memory,
+                     .block_table = memory,
+                     .block_table_stride = 1},
+        .qo_indptr = memory,
+        .num_queries = num_queries,
+        .q = memory,
+        .o = memory,
+        .workspace = memory,
+        .workspace_bytes = ftj_attention_workspace_bytes(attn),
+    };
+}
+
+/* The parameters of the call's last launch, its combine, tell decode's kernels from extend's. */
+static bool is_short(ftj_attention *attn, const ftj_extend_args *args)
+{
+    cr_assert_eq(ftj_attention_extend(attn, args, NULL), FTJ_OK, "%s", catcher.last);
+    return last_launch()->params_bytes == sizeof(ftj_decode_params);
+}
+
+Test(short_runs, go_to_decodes_kernels)
+{
+    ftj_attention *attn = create(FTJ_OP_EXTEND, 4);
+    ftj_extend_args args = args_of(attn, BATCH * 4);
+    cr_expect(is_short(attn, &args));
+    args.num_queries = 1;
+    cr_expect(is_short(attn, &args));
+    args.num_queries = 1000; /* spare rows, for nobody has more than four */
+    args.max_queries = 4;
+    cr_expect(is_short(attn, &args));
+
+    ftj_decode_params params;
+    memcpy(&params, last_launch()->params, sizeof(params));
+    cr_expect_eq(params.qo_indptr, (uintptr_t)memory);
+    cr_expect_eq(params.requests.batch, BATCH);
+    cr_expect_eq(params.q_row_stride, 8 * 128);
+    ftj_attention_destroy(attn);
+}
+
+Test(short_runs, longer_ones_and_keys_beside_the_cache_go_to_extends)
+{
+    ftj_attention *attn = create(FTJ_OP_EXTEND, 4);
+    ftj_extend_args args = args_of(attn, BATCH * 4 + 1); /* somebody has five, or rows are spare */
+    cr_expect_not(is_short(attn, &args));
+    args = args_of(attn, BATCH);
+    args.max_queries = 5;
+    cr_expect_not(is_short(attn, &args));
+    args = args_of(attn, BATCH);
+    args.k_new = args.v_new = memory;
+    cr_expect_not(is_short(attn, &args));
+    ftj_attention_destroy(attn);
+}
+
+Test(short_runs, are_extends_where_nothing_else_was_built)
+{
+    const uint32_t none[] = {0, 1, 64}; /* 64: 256 columns */
+    for (size_t i = 0; i < sizeof(none) / sizeof(*none); i++) {
+        ftj_attention *attn = create(FTJ_OP_EXTEND, none[i]);
+        const ftj_extend_args args = args_of(attn, BATCH);
+        cr_expect_null(attn->kernels[FTJ_KERNEL_SHORT], "short_queries %u", none[i]);
+        cr_expect_not(is_short(attn, &args), "short_queries %u", none[i]);
+        ftj_attention_destroy(attn);
+    }
+    ftj_attention *decode = create(FTJ_OP_DECODE, 4);
+    cr_expect_null(decode->kernels[FTJ_KERNEL_SHORT], "a decode has no runs");
+    ftj_attention_destroy(decode);
+}
+
+Test(short_runs, have_room_in_the_workspace)
+{
+    ftj_attention *attn = create(FTJ_OP_EXTEND, 8);
+    ftj_extend_args args = args_of(attn, BATCH);
+    const size_t parts = (size_t)2 * attn->short_runs.blocks * attn->short_runs.unit_columns;
+    cr_expect_eq(attn->short_runs.unit_columns, 32);
+    cr_expect_geq(args.workspace_bytes, parts * (128 + 2) * sizeof(float));
+    args.workspace_bytes = parts * 128 * sizeof(float);
+    cr_expect_eq(ftj_attention_extend(attn, &args, NULL), FTJ_E_INVALID);
+    ftj_attention_destroy(attn);
+}
+
+Test(short_runs, pay_up_to_a_number_of_columns)
+{
+    static const struct {
+        uint32_t head_dim, group, queries;
+        bool pays;
+    } rows[] = {
+        {128, 4, 1, false}, /* a decode */
+        {128, 4, 2, true},   {128, 4, 8, true}, {128, 8, 8, true},
+        {128, 16, 8, false}, {64, 8, 8, true},  {256, 8, 4, true},
+        {256, 8, 8, false},  {512, 8, 2, true}, {512, 8, 3, false},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)
+        cr_expect_eq(ftj_runs_pay(rows[i].head_dim, rows[i].group, rows[i].queries), rows[i].pays,
+                     "head_dim %u, group %u, %u queries", rows[i].head_dim, rows[i].group,
+                     rows[i].queries);
+}
+
+Test(short_runs, of_more_than_64_queries_are_refused)
+{
+    const ftj_kv_shape shape = {.num_kv_heads = 1, .head_dim = 64, .page_size = 16};
+    ftj_attention_desc desc = {.ops = FTJ_OP_EXTEND, .short_queries = 65};
+    ftj_attention *attn = NULL;
+    cr_assert_eq(ftj_kv_layout_init(&desc.kv, &shape), FTJ_OK);
+    cr_expect_eq(ftj_attention_create(ctx, &desc, &attn), FTJ_E_INVALID);
+    cr_expect_not_null(strstr(catcher.last, "short_queries is 65"), "%s", catcher.last);
+}
