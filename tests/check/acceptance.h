@@ -23,6 +23,8 @@ void acceptance_o14_queries_are_the_tail(struct check_row *row);
 void acceptance_o15_window_counts_itself(struct check_row *row);
 void acceptance_o15_window_hides_whole_tiles(struct check_row *row);
 void acceptance_o16_decode_and_extend_agree(struct check_row *row);
+void acceptance_o16_short_runs_agree(struct check_row *row);
+void acceptance_o20_other_runs_in_place(struct check_row *row);
 void acceptance_chunks_equal_the_whole(struct check_row *row);
 void acceptance_extend_of_large_logits(struct check_row *row);
 void acceptance_extend_refusals(struct check_row *row);

@@ -28,6 +28,8 @@ static const struct {
     {"O15 a window counts the query's own key", acceptance_o15_window_counts_itself},
     {"O15 extend: a window hides whole tiles", acceptance_o15_window_hides_whole_tiles},
     {"O16 decode and extend agree", acceptance_o16_decode_and_extend_agree},
+    {"O16 short runs agree with both", acceptance_o16_short_runs_agree},
+    {"O20 extend: other lengths and runs in place", acceptance_o20_other_runs_in_place},
     {"extend: chunks equal the whole", acceptance_chunks_equal_the_whole},
     {"extend: large logits", acceptance_extend_of_large_logits},
     {"extend: what is refused", acceptance_extend_refusals},

@@ -7,7 +7,6 @@
  * then the full matrix.
  */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "tests/check/check_extend.h"
@@ -176,41 +175,13 @@ static void describe(struct check_row *row)
 static void *prepare(struct check_row *row)
 {
     const struct extend_shape shape = shape_of(row->index);
-    struct extend_case *c = check_alloc(sizeof(*c));
-    if (extend_case_init(c, row, &shape)) {
-        extend_case_fill_random(c, &row->random);
-        extend_case_solve(c);
-    }
-    return c;
-}
-
-static void finish(void *prepared)
-{
-    extend_case_finish(prepared);
-    free(prepared);
+    return extend_case_random(row, &shape);
 }
 
 static void run(struct check_row *row, void *prepared)
 {
-    const struct extend_case *c = prepared;
-    const size_t values =
-        (size_t)c->num_queries * c->attention.num_q_heads * c->shape.attention.head_dim;
     struct extend_device device = {0};
-    struct extend_result first = {0};
-    struct extend_result second = {0};
-    if (!c->exact_o) {
-        check_fail(row, "the layout was refused: %s", ftj_last_error());
-        return;
-    }
-    if (extend_device_init(&device, row, c) && extend_run(&device, row, c, &first)) {
-        extend_check(c, row, &first);
-        if (extend_run(&device, row, c, &second) &&
-            memcmp(first.o, second.o, values * sizeof(*first.o)) != 0)
-            check_fail(row, "the same call again gives another result");
-        check_cache_compare(&c->attention.cache, row, &device.attention.cache);
-    }
-    extend_result_finish(&first);
-    extend_result_finish(&second);
+    extend_case_check(prepared, row, &device);
     extend_device_finish(&device, row);
 }
 
@@ -228,7 +199,7 @@ const struct check_test check_extend_test = {
     .num_rows = num_rows,
     .num_quick = num_quick,
     .prepare = prepare,
-    .finish = finish,
+    .finish = extend_case_free,
     .run = run,
     .describe = describe,
     .has_fp8 = has_fp8,

@@ -13,6 +13,7 @@ struct extend_shape {
     struct attention_shape attention; /* lengths count the queries' own tokens */
     uint32_t q_lens[ATTENTION_MAX_BATCH];
     bool has_new; /* the queries' own keys are given beside the cache, and are not in it */
+    uint32_t short_queries; /* of the descriptor */
 };
 
 /* Zeroed is empty. Arrays are owned. */
@@ -64,11 +65,28 @@ bool extend_device_init(struct extend_device *device, struct check_row *row,
                         const struct extend_case *c);
 void extend_device_finish(struct extend_device *device, struct check_row *row);
 
-/* Poison, extend on the default stream, read. Gaps and spare rows must still be poison. */
+/* Other lengths and runs, [batch] each and none longer than before, in place on both sides; and
+ * their references. */
+bool extend_case_change(struct extend_case *c, struct check_row *row, struct extend_device *device,
+                        const uint32_t *lengths, const uint32_t *q_lens);
+
+/* The two halves of a call that is launched otherwise: poison O, LSE and the workspace; then, when
+ * the device is idle, read the result. Gaps and spare rows must still be poison. */
+bool extend_poison(struct extend_device *device, struct check_row *row);
+bool extend_read(struct extend_device *device, struct check_row *row, const struct extend_case *c,
+                 struct extend_result *result);
+/* Poison, extend on the default stream, read. */
 bool extend_run(struct extend_device *device, struct check_row *row, const struct extend_case *c,
                 struct extend_result *result);
 void extend_result_finish(struct extend_result *result);
 void extend_check(const struct extend_case *c, struct check_row *row,
                   const struct extend_result *result);
+
+/* What rows of random inputs have in common: prepare() and finish(); and in run(), one call against
+ * the references, and the same call again. False: it did not get to an end. */
+void *extend_case_random(struct check_row *row, const struct extend_shape *shape);
+void extend_case_free(void *prepared);
+bool extend_case_check(const struct extend_case *c, struct check_row *row,
+                       struct extend_device *device);
 
 #endif

@@ -33,6 +33,7 @@ bool extend_case_init(struct extend_case *c, struct check_row *row,
     if (!attention_case_init(&c->attention, row, &c->shape.attention))
         return false;
     c->attention.desc.ops = FTJ_OP_EXTEND;
+    c->attention.desc.short_queries = shape->short_queries;
 
     const uint32_t batch = shape->attention.batch;
     c->qo_indptr = check_alloc((batch + 1) * sizeof(*c->qo_indptr));
@@ -217,6 +218,10 @@ void extend_case_solve(struct extend_case *c)
     uint32_t longest = 0;
     for (uint32_t r = 0; r < shape->batch; r++)
         longest = shape->lengths[r] > longest ? shape->lengths[r] : longest;
+    free(c->exact_o);
+    free(c->exact_lse);
+    free(c->bound_o);
+    free(c->bound_lse);
     double *k = check_alloc((size_t)longest * shape->head_dim * sizeof(*k));
     double *v = check_alloc((size_t)longest * shape->head_dim * sizeof(*v));
     c->exact_o = check_alloc(rows * shape->head_dim * sizeof(double));
@@ -229,4 +234,20 @@ void extend_case_solve(struct extend_case *c)
     }
     free(k);
     free(v);
+}
+
+void *extend_case_random(struct check_row *row, const struct extend_shape *shape)
+{
+    struct extend_case *c = check_alloc(sizeof(*c));
+    if (extend_case_init(c, row, shape)) {
+        extend_case_fill_random(c, &row->random);
+        extend_case_solve(c);
+    }
+    return c;
+}
+
+void extend_case_free(void *prepared)
+{
+    extend_case_finish(prepared);
+    free(prepared);
 }

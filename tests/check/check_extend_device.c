@@ -2,6 +2,7 @@
 /* The device's side of an extend: buffers, launch, comparison. */
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "ftjit/memory.h"
 #include "tests/check/check_extend.h"
@@ -17,6 +18,7 @@ static void fill_args(struct extend_device *device, const struct extend_case *c)
         .requests = attention->args.requests,
         .qo_indptr = device->qo_indptr.device,
         .num_queries = c->num_queries,
+        .max_queries = c->shape.short_queries,
         .q = device->q.device,
         .q_token_stride = c->attention.q_batch_stride,
         .q_head_stride = c->attention.q_head_stride,
@@ -70,7 +72,7 @@ void extend_device_finish(struct extend_device *device, struct check_row *row)
     *device = (struct extend_device){0};
 }
 
-static bool poison(struct extend_device *device, struct check_row *row)
+bool extend_poison(struct extend_device *device, struct check_row *row)
 {
     const struct check_buffer *filled[] = {&device->o, &device->attention.workspace};
     for (int i = 0; i < 2; i++) {
@@ -114,16 +116,11 @@ static void gather_rows(const struct extend_case *c, struct check_row *row, cons
     }
 }
 
-bool extend_run(struct extend_device *device, struct check_row *row, const struct extend_case *c,
-                struct extend_result *result)
+bool extend_read(struct extend_device *device, struct check_row *row, const struct extend_case *c,
+                 struct extend_result *result)
 {
     const size_t rows = (size_t)c->num_queries * c->attention.num_q_heads;
     *result = (struct extend_result){0};
-    if (!poison(device, row) ||
-        !check_ok(row, ftj_attention_extend(device->attention.attn, &device->args, NULL),
-                  "ftj_attention_extend") ||
-        !check_ok(row, ftj_stream_synchronize(row->ctx, NULL), "ftj_stream_synchronize"))
-        return false;
     uint16_t *strided = check_alloc(c->q_bytes);
     bool read = check_buffer_read(&device->o, row, strided);
     result->o = check_alloc(rows * c->shape.attention.head_dim * sizeof(uint16_t));
@@ -134,6 +131,31 @@ bool extend_run(struct extend_device *device, struct check_row *row, const struc
         read = check_buffer_read(&device->lse, row, result->lse) && read;
     }
     return read;
+}
+
+bool extend_run(struct extend_device *device, struct check_row *row, const struct extend_case *c,
+                struct extend_result *result)
+{
+    return extend_poison(device, row) &&
+           check_ok(row, ftj_attention_extend(device->attention.attn, &device->args, NULL),
+                    "ftj_attention_extend") &&
+           check_ok(row, ftj_stream_synchronize(row->ctx, NULL), "ftj_stream_synchronize") &&
+           extend_read(device, row, c, result);
+}
+
+bool extend_case_change(struct extend_case *c, struct check_row *row, struct extend_device *device,
+                        const uint32_t *lengths, const uint32_t *q_lens)
+{
+    const uint32_t batch = c->shape.attention.batch;
+    for (uint32_t r = 0; r < batch; r++) {
+        c->shape.attention.lengths[r] = lengths[r];
+        c->attention.lengths[r] = (int32_t)lengths[r];
+        c->shape.q_lens[r] = q_lens[r];
+        c->qo_indptr[r + 1] = c->qo_indptr[r] + (int32_t)q_lens[r];
+    }
+    extend_case_solve(c);
+    return check_buffer_write(&device->qo_indptr, row, c->qo_indptr) &&
+           check_buffer_write(&device->attention.lengths, row, c->attention.lengths);
 }
 
 void extend_result_finish(struct extend_result *result)
@@ -177,4 +199,28 @@ void extend_check(const struct extend_case *c, struct check_row *row,
         for (uint32_t i = 0; i < c->shape.q_lens[r]; i++)
             check_query(c, row, r, i, result);
     }
+}
+
+bool extend_case_check(const struct extend_case *c, struct check_row *row,
+                       struct extend_device *device)
+{
+    const size_t values =
+        (size_t)c->num_queries * c->attention.num_q_heads * c->shape.attention.head_dim;
+    struct extend_result first = {0};
+    struct extend_result second = {0};
+    bool ended = false;
+    if (!c->exact_o) {
+        check_fail(row, "the layout was refused: %s", ftj_last_error());
+        return false;
+    }
+    if (extend_device_init(device, row, c) && extend_run(device, row, c, &first)) {
+        extend_check(c, row, &first);
+        ended = extend_run(device, row, c, &second);
+        if (ended && memcmp(first.o, second.o, values * sizeof(*first.o)) != 0)
+            check_fail(row, "the same call again gives another result");
+        check_cache_compare(&c->attention.cache, row, &device->attention.cache);
+    }
+    extend_result_finish(&first);
+    extend_result_finish(&second);
+    return ended;
 }

@@ -7,6 +7,7 @@
 
 #include "ftjit/memory.h"
 #include "tests/check/acceptance.h"
+#include "tests/check/check_extend.h"
 #include "tests/gpu/gpu_driver.h"
 
 #define CAPTURE_THREAD_LOCAL 1
@@ -198,6 +199,81 @@ cleanup:
     layer_finish(&layer, row);
 }
 
+/* ---- a speculative decode ---- */
+
+#define NUM_RUNS 3
+
+static const struct run_step {
+    uint32_t lengths[NUM_RUNS];
+    uint32_t q_lens[NUM_RUNS];
+} run_steps[] = {
+    {{4000, 300, 70}, {8, 8, 8}},
+    {{3999, 1, 64}, {1, 1, 8}},
+    {{0, 299, 2}, {2, 0, 3}},
+    {{4000, 300, 70}, {8, 8, 8}},
+};
+
+static void check_runs(struct extend_case *c, struct extend_device *device, struct graph *graph,
+                       struct check_row *row, const struct gpu_driver *driver,
+                       struct CUstream_st *stream, const struct run_step *step)
+{
+    const size_t values =
+        (size_t)c->num_queries * c->attention.num_q_heads * c->shape.attention.head_dim;
+    struct extend_result replayed = {0};
+    struct extend_result eager = {0};
+    if (extend_case_change(c, row, device, step->lengths, step->q_lens) &&
+        extend_poison(device, row) && replay(graph, row, driver, stream) &&
+        extend_read(device, row, c, &replayed) && extend_run(device, row, c, &eager)) {
+        extend_check(c, row, &replayed);
+        if (memcmp(replayed.o, eager.o, values * sizeof(*eager.o)) != 0)
+            check_fail(row, "replayed and eager differ");
+    }
+    extend_result_finish(&replayed);
+    extend_result_finish(&eager);
+}
+
+/* Captured with every run as long as it may be, replayed with others. */
+static void o20_one_graph_serves_every_run(struct check_row *row, const struct gpu_driver *driver)
+{
+    struct extend_shape shape = {
+        .attention = {.k_format = FTJ_KV_NVFP4,
+                      .v_format = FTJ_KV_NVFP4,
+                      .dtype = FTJ_DTYPE_BF16,
+                      .head_dim = 128,
+                      .num_kv_heads = 2,
+                      .group = 4,
+                      .page_size = 64,
+                      .batch = NUM_RUNS},
+        .short_queries = 8,
+    };
+    memcpy(shape.attention.lengths, run_steps[0].lengths, sizeof(run_steps[0].lengths));
+    memcpy(shape.q_lens, run_steps[0].q_lens, sizeof(run_steps[0].q_lens));
+    struct extend_case c = {0};
+    struct extend_device device = {0};
+    struct graph graph = {0};
+    struct CUstream_st *stream = NULL;
+    if (!extend_case_init(&c, row, &shape))
+        goto cleanup;
+    extend_case_fill_random(&c, &row->random);
+    if (!extend_device_init(&device, row, &c) ||
+        !check_ok(row, ftj_stream_create(row->ctx, &stream), "ftj_stream_create") ||
+        !gpu_ok(row, driver->begin_capture(stream, CAPTURE_THREAD_LOCAL), "cuStreamBeginCapture"))
+        goto cleanup;
+    const bool launched =
+        check_ok(row, ftj_attention_extend(device.attention.attn, &device.args, stream),
+                 "ftj_attention_extend");
+    if (!graph_end(&graph, row, driver, stream) || !launched)
+        goto cleanup;
+    for (size_t i = 0; i < sizeof(run_steps) / sizeof(*run_steps); i++)
+        check_runs(&c, &device, &graph, row, driver, stream, &run_steps[i]);
+
+cleanup:
+    graph_finish(&graph, driver);
+    ftj_stream_destroy(row->ctx, stream);
+    extend_device_finish(&device, row);
+    extend_case_finish(&c);
+}
+
 /* The store alone: captured with slots of one step, replayed with those of another. */
 static void t31_a_store_follows_its_slots(struct check_row *row, const struct gpu_driver *driver)
 {
@@ -277,6 +353,7 @@ int main(void)
 {
     static const struct gpu_test tests[] = {
         {"O20 one graph serves every length", o20_one_graph_serves_every_length},
+        {"O20 one graph serves every run of queries", o20_one_graph_serves_every_run},
         {"T31 a captured store follows its slots", t31_a_store_follows_its_slots},
         {"T34 a capture survives an attention that is not built",
          t34_nothing_is_compiled_in_a_capture},

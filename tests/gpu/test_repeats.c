@@ -12,6 +12,7 @@
 #define NUM_REPEATS 1000
 #define HEADS       4
 #define GROUP       4
+#define SHORT       8 /* queries of a run that decode's kernels take */
 
 struct variant {
     ftj_kv_format k;
@@ -27,9 +28,9 @@ static const struct variant variants[] = {
 };
 
 static bool build(struct extend_case *c, struct check_row *row, const struct variant *variant,
-                  uint32_t head_dim)
+                  uint32_t head_dim, bool is_short)
 {
-    const struct extend_shape shape = {
+    struct extend_shape shape = {
         .attention = {.k_format = variant->k,
                       .v_format = variant->v,
                       .dtype = variant->dtype,
@@ -41,21 +42,27 @@ static bool build(struct extend_case *c, struct check_row *row, const struct var
                       .batch = 4,
                       .lengths = {900, 700, 2500, 130}},
         .q_lens = {500, 33, 1, 130},
-        .has_new = head_dim == 128,
+        .has_new = head_dim == 128 && !is_short,
     };
+    if (is_short) {
+        const uint32_t q_lens[] = {SHORT, 3, 1, SHORT};
+        memcpy(shape.q_lens, q_lens, sizeof(q_lens));
+        shape.short_queries = SHORT;
+    }
     if (!extend_case_init(c, row, &shape))
         return false;
     extend_case_fill_random(c, &row->random);
     return true;
 }
 
-static void repeat(struct check_row *row, const struct variant *variant, uint32_t head_dim)
+static void repeat(struct check_row *row, const struct variant *variant, uint32_t head_dim,
+                   bool is_short)
 {
     struct extend_case c = {0};
     struct extend_device device = {0};
     struct extend_result first = {0};
     uint16_t *before = NULL, *after = NULL;
-    if (!build(&c, row, variant, head_dim) || !extend_device_init(&device, row, &c) ||
+    if (!build(&c, row, variant, head_dim, is_short) || !extend_device_init(&device, row, &c) ||
         !extend_run(&device, row, &c, &first))
         goto cleanup;
     before = check_alloc(c.q_bytes);
@@ -81,29 +88,35 @@ cleanup:
     extend_case_finish(&c);
 }
 
-static void repeat_all(struct check_row *row, uint32_t head_dim)
+static void repeat_all(struct check_row *row, uint32_t head_dim, bool is_short)
 {
     const size_t count = sizeof(variants) / sizeof(*variants) - (head_dim == 128 ? 0 : 2);
     for (size_t i = 0; i < count; i++)
-        repeat(row, &variants[i], head_dim);
+        repeat(row, &variants[i], head_dim, is_short);
 }
 
 static void repeats_of_head_dim_64(struct check_row *row, const struct gpu_driver *driver)
 {
     (void)driver;
-    repeat_all(row, 64);
+    repeat_all(row, 64, false);
 }
 
 static void repeats_of_head_dim_128(struct check_row *row, const struct gpu_driver *driver)
 {
     (void)driver;
-    repeat_all(row, 128);
+    repeat_all(row, 128, false);
 }
 
 static void repeats_of_head_dim_256(struct check_row *row, const struct gpu_driver *driver)
 {
     (void)driver;
-    repeat_all(row, 256);
+    repeat_all(row, 256, false);
+}
+
+static void repeats_of_short_runs(struct check_row *row, const struct gpu_driver *driver)
+{
+    (void)driver;
+    repeat_all(row, 128, true);
 }
 
 int main(void)
@@ -112,6 +125,7 @@ int main(void)
         {"a thousand extends of head_dim 64 have the same bits", repeats_of_head_dim_64},
         {"a thousand extends of head_dim 128 have the same bits", repeats_of_head_dim_128},
         {"a thousand extends of head_dim 256 have the same bits", repeats_of_head_dim_256},
+        {"a thousand extends of short runs have the same bits", repeats_of_short_runs},
     };
     return gpu_run(tests, sizeof(tests) / sizeof(*tests));
 }
