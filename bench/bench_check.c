@@ -215,7 +215,7 @@ static struct bench_checked locate(const struct bench_job *job, uint32_t row)
 
 ftj_status bench_check_init(struct bench_check *check, struct bench_job *job)
 {
-    const uint32_t most = job->is_extend ? MAX_QUERIES : MAX_DECODES;
+    const uint32_t most = job->has_runs ? MAX_QUERIES : MAX_DECODES;
     const uint32_t count = job->num_queries < most ? job->num_queries : most;
     struct bench_check made = {.count = count};
     struct question cached = {0};

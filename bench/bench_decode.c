@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* One row of the decode bench: one query for each request. */
+/* One row of the decode bench: one query for each request, or a few speculated ones. */
 #include "bench/bench_ceiling.h"
 #include "bench/bench_job.h"
 
 static ftj_status call_decode(void *data, uint32_t index, struct CUstream_st *stream)
 {
     struct bench_job *job = data;
+    if (job->has_runs)
+        return bench_job_extend(job, index % job->num_sets, 0, 0, job->num_queries, stream);
     const ftj_decode_args args = {
         .cache = job->pool.cache,
         .requests = bench_job_requests(job, index % job->num_sets, 0),

@@ -2,30 +2,6 @@
 /* One row of the extend bench: runs of queries, in one call or in chunks. */
 #include "bench/bench_job.h"
 
-static ftj_status call_chunk(struct bench_job *job, uint32_t set, uint32_t chunk, uint32_t first,
-                             uint32_t count, struct CUstream_st *stream)
-{
-    const struct bench_shape *shape = job->run->shape;
-    const size_t q_row = (size_t)first * shape->q_heads * shape->head_dim;
-    const size_t kv_row = (size_t)first * shape->kv_heads * shape->head_dim;
-    const uint16_t *k_new = job->fresh[0];
-    const uint16_t *v_new = job->fresh[1];
-    const ftj_extend_args args = {
-        .cache = job->pool.cache,
-        .requests = bench_job_requests(job, set, chunk),
-        .qo_indptr = (const int32_t *)job->indptr + (size_t)chunk * (job->batch + 1),
-        .num_queries = count,
-        .q = (const uint16_t *)job->q + q_row,
-        .o = (uint16_t *)job->o + q_row,
-        .sinks = job->sinks,
-        .k_new = k_new ? k_new + kv_row : NULL,
-        .v_new = v_new ? v_new + kv_row : NULL,
-        .workspace = job->workspace,
-        .workspace_bytes = job->workspace_bytes,
-    };
-    return ftj_attention_extend(job->attn, &args, stream);
-}
-
 /* All chunks of all requests. */
 static ftj_status call_extend(void *data, uint32_t index, struct CUstream_st *stream)
 {
@@ -37,7 +13,7 @@ static ftj_status call_extend(void *data, uint32_t index, struct CUstream_st *st
             count += bench_job_queries_before(job, i, chunk + 1) -
                      bench_job_queries_before(job, i, chunk);
         const ftj_status status =
-            call_chunk(job, index % job->num_sets, chunk, first, count, stream);
+            bench_job_extend(job, index % job->num_sets, chunk, first, count, stream);
         if (status)
             return status;
         first += count;

@@ -26,8 +26,32 @@ ftj_requests bench_job_requests(const struct bench_job *job, uint32_t set, uint3
 uint32_t bench_job_queries_before(const struct bench_job *job, uint32_t request, uint32_t chunk)
 {
     const struct bench_shape *shape = job->run->shape;
-    const uint32_t all = job->is_extend ? bench_shape_fresh(shape, request) : 1;
+    const uint32_t all = job->has_runs ? bench_shape_fresh(shape, request) : 1;
     return least(chunk * (shape->chunk ? shape->chunk : all), all);
+}
+
+ftj_status bench_job_extend(const struct bench_job *job, uint32_t set, uint32_t chunk,
+                            uint32_t first, uint32_t count, struct CUstream_st *stream)
+{
+    const struct bench_shape *shape = job->run->shape;
+    const size_t q_row = (size_t)first * shape->q_heads * shape->head_dim;
+    const size_t kv_row = (size_t)first * shape->kv_heads * shape->head_dim;
+    const uint16_t *k_new = job->fresh[0];
+    const uint16_t *v_new = job->fresh[1];
+    const ftj_extend_args args = {
+        .cache = job->pool.cache,
+        .requests = bench_job_requests(job, set, chunk),
+        .qo_indptr = (const int32_t *)job->indptr + (size_t)chunk * (job->batch + 1),
+        .num_queries = count,
+        .q = (const uint16_t *)job->q + q_row,
+        .o = (uint16_t *)job->o + q_row,
+        .sinks = job->sinks,
+        .k_new = k_new ? k_new + kv_row : NULL,
+        .v_new = v_new ? v_new + kv_row : NULL,
+        .workspace = job->workspace,
+        .workspace_bytes = job->workspace_bytes,
+    };
+    return ftj_attention_extend(job->attn, &args, stream);
 }
 
 uint64_t bench_job_bytes(const struct bench_job *job)
@@ -97,10 +121,11 @@ static ftj_status init_cache(struct bench_job *job, const ftj_kv_layout *layout,
     }
     job->pool.layout = *layout;
     /* An extend is no read of its cache: it goes over it many times, and has rested between. */
-    job->num_sets = job->is_extend ? 1
-                                   : bench_num_sets(job->session, bench_job_bytes(job),
-                                                    pages_per_set * layout->page_bytes,
-                                                    job->run->shape->pool_sets);
+    job->num_sets =
+        job->run->op == BENCH_EXTEND
+            ? 1
+            : bench_num_sets(job->session, bench_job_bytes(job), pages_per_set * layout->page_bytes,
+                             job->run->shape->pool_sets);
     ftj_status status =
         bench_pool_init(&job->pool, job->session->ctx, layout, pages_per_set * job->num_sets);
     if (!status)
@@ -129,7 +154,7 @@ static ftj_status init_requests(struct bench_job *job)
         job->num_queries += (uint32_t)bounds[job->batch];
     }
     ftj_status status = bench_upload(ctx, lengths, num_lengths * sizeof(*lengths), &job->lengths);
-    if (!status && job->is_extend)
+    if (!status && job->has_runs)
         status = bench_upload(ctx, indptr, num_bounds * sizeof(*indptr), &job->indptr);
     free(indptr);
     free(lengths);
@@ -186,7 +211,7 @@ ftj_status bench_job_init(struct bench_job *job, struct bench_session *session,
     struct bench_job made = {
         .session = session,
         .run = run,
-        .is_extend = run->op == BENCH_EXTEND,
+        .has_runs = run->op == BENCH_EXTEND || shape->fresh > 0,
         .batch = bench_shape_batch(shape),
         .num_chunks = shape->chunk ? (shape->fresh + shape->chunk - 1) / shape->chunk : 1,
     };

@@ -10,7 +10,7 @@
 struct bench_job {
     struct bench_session *session;
     const struct bench_case *run;
-    bool is_extend;
+    bool has_runs;       /* of queries: an extend, or a speculative decode */
     ftj_attention *attn; /* owned; stores, and is its own oracle */
     struct bench_pool pool;
     uint32_t batch;
@@ -41,6 +41,11 @@ ftj_requests bench_job_requests(const struct bench_job *job, uint32_t set, uint3
 
 /* Queries of a request before a chunk; all of them for num_chunks. */
 uint32_t bench_job_queries_before(const struct bench_job *job, uint32_t request, uint32_t chunk);
+
+/* ftj_attention_extend() of one chunk: `count` queries from row `first` on. */
+FTJ_NODISCARD ftj_status bench_job_extend(const struct bench_job *job, uint32_t set, uint32_t chunk,
+                                          uint32_t first, uint32_t count,
+                                          struct CUstream_st *stream);
 
 /* Bytes of the cache that the queries of all requests see. */
 uint64_t bench_job_bytes(const struct bench_job *job);

@@ -176,10 +176,10 @@ static void add_shape(cJSON *json, const struct bench_row *row)
     cJSON_AddNumberToObject(json, "kv_heads", shape->kv_heads);
     cJSON_AddNumberToObject(json, "batch", bench_shape_batch(shape));
     cJSON_AddNumberToObject(json, "context", shape->context);
-    if (row->run.op == BENCH_EXTEND) {
+    if (shape->fresh)
         cJSON_AddNumberToObject(json, "new", shape->fresh);
+    if (row->run.op == BENCH_EXTEND)
         cJSON_AddStringToObject(json, "keys", keys_name(row));
-    }
     if (shape->more_batch)
         add_requests(json, shape);
     if (shape->pool_sets)

@@ -42,8 +42,10 @@ ftj_status bench_case_desc(const struct bench_case *run, ftj_attention_desc *des
         .head_dim = run->shape->head_dim,
         .page_size = run->page,
     };
+    const bool is_speculative = run->op == BENCH_DECODE && run->shape->fresh > 0;
     *desc = (ftj_attention_desc){
-        .ops = ops[run->op],
+        .ops = ops[is_speculative ? BENCH_EXTEND : run->op],
+        .short_queries = is_speculative ? run->shape->fresh : 0,
         .num_q_heads = run->shape->q_heads,
         .dtype = run->format.dtype,
         .generic_dtype = FTJ_DTYPE_FP32,
@@ -59,7 +61,10 @@ const char *bench_variant_name(const ftj_attention *attn, enum bench_op op)
         [BENCH_STORE] = FTJ_KERNEL_STORE,
         [BENCH_EXTEND] = FTJ_KERNEL_EXTEND,
     };
-    return attn->kernels[kernels[op]]->variant->name;
+    const struct ftj_kernel *kernel = attn->kernels[kernels[op]];
+    if (op == BENCH_DECODE && attn->kernels[FTJ_KERNEL_EXTEND]) /* a speculative one */
+        kernel = attn->kernels[attn->short_runs.kernel ? FTJ_KERNEL_SHORT : FTJ_KERNEL_EXTEND];
+    return kernel->variant->name;
 }
 
 ftj_status bench_case_run(struct bench_session *session, const struct bench_case *run,

@@ -20,7 +20,8 @@ struct bench_shape {
     uint32_t kv_heads;
     uint32_t batch;   /* requests; a store: tokens */
     uint32_t context; /* keys of each request, its new ones included; 0 for a store */
-    uint32_t fresh;   /* extend: queries of each request, which are its last tokens */
+    uint32_t fresh;   /* extend: queries of each request, which are its last tokens; likewise of a
+                         speculative decode, 0 of others */
     uint32_t page;
     uint32_t window; /* visible keys; 0: all */
     bool sinks;

@@ -3,7 +3,7 @@
 #include "bench/bench_shapes.h"
 
 // clang-format off
-/* name, sets, about, head_dim, q_heads, kv_heads, batch, context */
+/* name, sets, about, head_dim, q_heads, kv_heads, batch, context, fresh */
 static const struct bench_shape decode_shapes[] = {
     {"1x128k", "main,context", "one long request", 128, 32, 8, 1, 131072, .page = 64},
     {"16x16k", "main,geometry", "a batch of long requests", 128, 32, 8, 16, 16384, .page = 64},
@@ -22,6 +22,16 @@ static const struct bench_shape decode_shapes[] = {
     {"1x64k", "context", "time against context", 128, 32, 8, 1, 65536, .page = 64},
     {"1x256k", "context", "time against context", 128, 32, 8, 1, 262144, .page = 64},
     {"1x1m", "context", "time against context", 128, 32, 8, 1, 1048576, .page = 64},
+
+    /* Speculated tokens beside the last one, causal among themselves. */
+    {"16x16k-q2", "speculative", "2 queries a request", 128, 32, 8, 16, 16384, 2, .page = 64},
+    {"16x16k-q4", "speculative", "4 queries a request", 128, 32, 8, 16, 16384, 4, .page = 64},
+    {"16x16k-q8", "speculative", "8 queries a request", 128, 32, 8, 16, 16384, 8, .page = 64},
+    {"1x16k-q2", "speculative", "2 queries of one request", 128, 32, 8, 1, 16384, 2, .page = 64},
+    {"1x16k-q4", "speculative", "4 queries of one request", 128, 32, 8, 1, 16384, 4, .page = 64},
+    {"1x16k-q8", "speculative", "8 queries of one request", 128, 32, 8, 1, 16384, 8, .page = 64},
+    {"d64-g8-q4", "speculative", "4 queries, head_dim 64", 64, 64, 8, 16, 16384, 4, .page = 64},
+    {"d256-g8-q4", "speculative", "4 queries, head_dim 256", 256, 16, 2, 16, 16384, 4, .page = 64},
 
     /* A mixed batch, and one of equal lengths with as many tokens. */
     {"1x128k+31x4k", "mixed", "one long, many short", 128, 32, 8, 1, 131072, .page = 64,
@@ -73,6 +83,7 @@ static const struct bench_shape decode_shapes[] = {
     {"cpu", "cpu", "small enough for the CPU device", 64, 4, 2, 2, 96, .page = 16},
     {"cpu-mixed", "cpu", "two lengths", 64, 4, 2, 1, 96, .page = 16, .more_batch = 2,
      .more_context = 17},
+    {"cpu-q3", "cpu", "3 queries a request", 64, 4, 2, 2, 96, 3, .page = 16},
 };
 
 static const struct bench_shape store_shapes[] = {
