@@ -17,6 +17,9 @@
 #define MBARRIER_BYTES   8u   /* a stage filled by bulk copies has one */
 #define BULK_ALIGNMENT   16u
 #define MAX_STAGES       8u
+#define MERGE_BYTES      68u
+#define RANGE_BYTES      36u   /* a block's range of tiles */
+#define SPLIT_BYTES      24u   /* a unit that several blocks share */
 #define SMEM_RESERVED    1024u /* what the system keeps of an SM's memory for each block */
 
 static uint32_t divide_up(uint32_t a, uint32_t b)
@@ -46,16 +49,22 @@ static uint32_t row_bytes(ftj_kv_format format, uint32_t head_dim)
     }
 }
 
-/* Shared memory beside the ring: wide queries, and the slots in which warps merge (block/
- * merge_warps.cuh: half of the warps at a time, 128 bytes for each register of O and state). */
+/* Shared memory beside the ring: wide queries, of each warp what merging it takes (block/
+ * merge_warps.cuh: maxima and sums of 8 rows, and an address), and the block's range of tiles. */
 static uint32_t fixed_bytes(const struct ftj_problem *problem, const struct ftj_config *config)
 {
-    const uint32_t slots = config->num_warps > 1 ? config->num_warps / 2 : 1;
-    const uint32_t slot = config->n_tiles * (problem->head_dim / 4 + 4) * WARP_SIZE * 4;
     const uint32_t query = problem->head_dim > WIDE_HEAD
                                ? config->n_tiles * (problem->head_dim / 16) * 2 * WARP_SIZE * 4
                                : 0;
-    return slots * slot + query;
+    return query + config->num_warps * MERGE_BYTES + RANGE_BYTES;
+}
+
+/* When warps merge, each leaves at least four rows of fp32 in its share of a stage. */
+static bool stage_holds_rows(const struct ftj_problem *problem, const struct ftj_config *config,
+                             uint32_t stage_bytes)
+{
+    const uint32_t pitch = divide_up(problem->head_dim, 32) * 32;
+    return 4 * pitch * 4 <= stage_bytes / config->warps_per_tile;
 }
 
 /* Fill a block's memory with as many stages as there is use for; false when not even `least` fit.
@@ -69,7 +78,7 @@ static bool fill_stages(const struct ftj_problem *problem, const struct ftj_devi
     const uint32_t fixed = fixed_bytes(problem, config);
     const uint32_t barrier = is_bulk ? MBARRIER_BYTES : 0;
     const uint32_t ring_row = config->num_warps / config->warps_per_tile * (stage_bytes + barrier);
-    if (budget < fixed + least * ring_row)
+    if (budget < fixed + least * ring_row || !stage_holds_rows(problem, config, stage_bytes))
         return false;
     config->num_stages = (budget - fixed) / ring_row;
     if (config->num_stages > MAX_STAGES)
@@ -173,11 +182,12 @@ static uint32_t bulk_stage_bytes(const struct ftj_problem *problem, uint32_t til
 
 /* A record's worth of tokens (64) needs the fewest copies, and two or four warps share it: each has
  * its next tile under way while it computes on one. Warps come in fours, or some schedulers have
- * more work than others. */
+ * more work than others. Sixteen of them are best; of eight with three stages and twelve with two,
+ * the eight are (fp8, 1 x 131072 on an H200: 71 us, 76). */
 bool ftj_tune_decode_bulk(const struct ftj_problem *problem, const struct ftj_device *device,
                           struct ftj_config *config)
 {
-    static const struct shape shapes[] = {{2, 8, 2, 64, 2}, {3, 4, 2, 64, 2},  {2, 4, 2, 64, 3},
+    static const struct shape shapes[] = {{2, 8, 2, 64, 2}, {2, 4, 2, 64, 3},  {3, 4, 2, 64, 2},
                                           {1, 8, 4, 64, 3}, {1, 12, 4, 64, 2}, {2, 4, 2, 64, 2},
                                           {2, 4, 4, 64, 2}, {1, 8, 4, 64, 2},  {2, 4, 1, 32, 2},
                                           {2, 4, 1, 16, 2}, {1, 8, 1, 16, 2},  {1, 4, 1, 16, 2}};
@@ -298,7 +308,7 @@ bool ftj_tune_combine(const struct ftj_problem *problem, const struct ftj_device
     config->num_threads = 256;
     config->min_blocks = 1;
     config->rows_per_block = quads < 64 ? 64 / quads : 1;
-    config->smem_bytes = config->num_threads * PART_SUM_BYTES;
+    config->smem_bytes = config->num_threads * PART_SUM_BYTES + SPLIT_BYTES;
     return true;
 }
 

@@ -99,6 +99,31 @@ static ftj_status set_workspace(const struct ftj_attention *attn, const ftj_deco
     return status;
 }
 
+static uint32_t log2_up(uint32_t v)
+{
+    uint32_t shift = 0;
+    while (1u << shift < v)
+        shift++;
+    return shift;
+}
+
+/* What the device deals work by, beside the lengths (templates/block/segments.cuh). */
+static void set_deal(const struct ftj_attention *attn, ftj_decode_params *params)
+{
+    const struct ftj_config *config = &attn->kernels[FTJ_KERNEL_DECODE]->config;
+    const uint64_t num_units =
+        (uint64_t)params->requests.batch * params->num_kv_heads * params->head_blocks;
+    params->blocks = attn->decode_blocks;
+    params->tile_shift = log2_up(config->tile_tokens);
+    params->min_shift = log2_up(config->num_warps / config->warps_per_tile);
+    params->unit_cost = attn->unit_cost;
+    params->unit_pieces =
+        num_units && num_units < params->blocks ? (uint32_t)(params->blocks / num_units) : 1;
+    params->block_units = num_units > params->blocks
+                              ? (uint32_t)((num_units + params->blocks - 1) / params->blocks)
+                              : 1;
+}
+
 ftj_status ftj_args_decode(const struct ftj_attention *attn, const ftj_decode_args *args,
                            ftj_decode_params *params)
 {
@@ -145,10 +170,7 @@ ftj_status ftj_args_decode(const struct ftj_attention *attn, const ftj_decode_ar
     params->num_kv_heads = attn->desc.kv.shape.num_kv_heads;
     params->group = attn->group;
     params->head_blocks = attn->head_blocks;
-    const struct ftj_config *config = &attn->kernels[FTJ_KERNEL_DECODE]->config;
-    params->blocks = attn->decode_blocks;
-    params->tile_tokens = config->tile_tokens;
-    params->min_tiles = config->num_warps / config->warps_per_tile;
+    set_deal(attn, params);
     params->softcap = attn->desc.softcap;
     params->score_scale =
         attn->desc.softcap > 0.0f ? attn->desc.sm_scale : attn->desc.sm_scale * log2e;

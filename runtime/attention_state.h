@@ -15,6 +15,8 @@ struct ftj_attention {
     uint32_t head_blocks;    /* decode: units a kv head's group is cut into */
     bool copies_spans;       /* decode: every array of the cache must start on 16 bytes */
     uint32_t decode_blocks;  /* decode: the grid, whatever the batch */
+    uint32_t unit_cost;      /* decode: tiles that a block reads in the time it takes to start on
+                                another unit */
     uint32_t extend_blocks;  /* extend: likewise */
     uint32_t extend_rows;    /* extend: rows of a query tile */
 };

@@ -2,17 +2,19 @@
 // The end of a segment: the warps' states become one, and the block writes its rows of output, or a
 // partial result for attn_combine.cuh.
 //
-// Two states of one query over different keys merge as
-//   max = max(a, b)   sum = sum_a 2^(a - max) + sum_b 2^(b - max)   out likewise.
+// Each warp leaves its rows in shared memory, and each thread adds up four columns of one row over
+// the warps (part_sum.cuh) and writes them at once. The memory is what the ring has free then: of
+// each group's stages the one that was read last, for a copy into it starts only with the next
+// wait. Where a warp's share of a stage does not hold eight rows, they go in two turns of four.
 #pragma once
-#include "block/final_row.cuh"
+#include "block/part_sum.cuh"
 #include "block/pieces.cuh"
 #include "block/segments.cuh"
 #include "block/types.cuh"
 
 namespace ftj {
 
-template <class Config>
+template <class Config, class Tile>
 struct OutputRows {
     using VCodec = typename Config::VCodec;
     using Element = typename Config::Element;
@@ -21,52 +23,41 @@ struct OutputRows {
     static constexpr int num_warps = Config::num_warps;
     static constexpr int num_rows = 8 * n_tiles;
     static constexpr uint32_t quads = head_dim / 4;
-    // A warp's state by lane: outputs, maxima, sums. Half of the warps have a slot at a time.
-    static constexpr int slot_words = (n_tiles * (head_dim / 4) + 4 * n_tiles) * int(warp_size);
-    static constexpr int num_slots = num_warps > 1 ? num_warps / 2 : 1;
-    static constexpr int row_pitch = head_dim + 4;  // floats; lanes of one g fall on other banks
-    static constexpr int shared_bytes = num_slots * slot_words * 4;
-    static_assert((num_rows * row_pitch + 2 * num_rows) <= slot_words, "the rows reuse a slot");
 
-    using Out = float[n_tiles][head_dim / 16][4];
+    // What a warp leaves in a turn, its slot: rows 2c and 2c + 1 of a tile of heads, or one of
+    // them.
+    static constexpr int pitch = (head_dim + 31) / 32 * 32;                      // floats
+    static constexpr int room = Tile::bytes / Config::warps_per_tile / 16 * 16;  // for it
+    static constexpr int turns = 8 * pitch * 4 <= room ? 1 : 2;
+    static constexpr int slot_rows = 8 / turns;
+    static constexpr int slot_bytes = slot_rows * pitch * 4;
+    static_assert(slot_bytes <= room, "tune_decode.c must see to it");
+    // And beside it (max, sum) of its 8 rows, and where the slot is.
+    static constexpr int state_bytes = 8 * 8 + 4;
+    static constexpr int shared_bytes = num_warps * state_bytes;
+
     using Column = float[n_tiles][2];
 
-    // All warps call it; warp 0's merged rows end in shared memory: [num_rows][row_pitch] and then
-    // (max, sum) [num_rows].
-    static __device__ __forceinline__ void merge(Out& out, Column& max, Column& sum, float v_factor,
-                                                 unsigned char* shared) {
-        const uint32_t warp = ptx::thread_index() / warp_size;
-        auto* slots = reinterpret_cast<float*>(shared);
-        sum_over_tokens(sum);
-        multiply(out, v_factor);
-#pragma unroll 1
-        for (uint32_t left = num_warps; left > 1; left = (left + 1) / 2) {
-            const uint32_t kept = (left + 1) / 2;
-            if (warp >= kept && warp < left)
-                put(out, max, sum, slots + (warp - kept) * slot_words);
-            ptx::sync_block();
-            if (warp < left - kept)
-                take(out, max, sum, slots + warp * slot_words);
-            ptx::sync_block();
-        }
-        if (warp == 0)
-            put_rows(out, max, sum, slots);
-        ptx::sync_block();
-    }
-
-    // All threads write what merge() left: of tiles `begin` to `end` of the block's range, which
-    // are of one segment. A block has two slots for parts: of the segment that it starts in, and
-    // of the one that it ends in.
-    template <class Run>
+    // All threads call it: of tiles `begin` to `end` of the block's range, which are of one
+    // segment. A block has two slots for parts: of the segment that it starts in, and of the one
+    // that it ends in. `stage` is the group's free one, which all its warps have read. `meanwhile`
+    // is called when the state is not needed any more, and before the others' is waited for.
+    template <class Run, class State, class Meanwhile>
     static __device__ __forceinline__ void write(const ftj_decode_params& p, const Run& run,
-                                                 uint32_t begin, uint32_t end,
-                                                 const unsigned char* shared) {
-        const auto* rows = reinterpret_cast<const float*>(shared);
-        if (run.tile == 0 && end - begin == run.tiles)
-            write_outputs(p, run, rows);
-        else
-            write_partial(p, 2 * ptx::block_index() + (begin != 0), rows);
-        ptx::sync_block();  // the rows have been read
+                                                 uint32_t begin, uint32_t end, State& state,
+                                                 uint32_t stage, uint32_t shared,
+                                                 const Meanwhile& meanwhile) {
+        sum_over_tokens(state.sum);
+        const bool whole = run.tile == 0 && end - begin == run.tiles;
+        const Target to = {run.request, run.head * p.group + run.head_block * num_rows,
+                           p.group - run.head_block * num_rows,
+                           whole ? no_slot : 2 * ptx::block_index() + (begin != 0)};
+#pragma unroll
+        for (int n = 0; n < n_tiles; n++) {
+#pragma unroll
+            for (int at_turn = 0; at_turn < turns; at_turn++)
+                turn(p, to, n, at_turn, state, stage, shared, meanwhile);
+        }
     }
 
     // The rows of requests that show no key; the blocks share them out.
@@ -84,6 +75,15 @@ struct OutputRows {
     }
 
 private:
+    // Where a unit's rows go.
+    struct Target {
+        uint32_t request;
+        uint32_t q_head;  // of the first row
+        uint32_t rows;
+        uint32_t slot;  // for a part; no_slot: to the output
+    };
+    static constexpr uint32_t no_slot = 0xffffffffu;
+
     static __device__ __forceinline__ void sum_over_tokens(Column& sum) {
 #pragma unroll
         for (int n = 0; n < n_tiles; n++) {
@@ -96,122 +96,143 @@ private:
         }
     }
 
-    static __device__ __forceinline__ void multiply(Out& out, float factor) {
-#pragma unroll
-        for (int n = 0; n < n_tiles; n++) {
-#pragma unroll
-            for (int i = 0; i < head_dim / 16; i++) {
-#pragma unroll
-                for (int e = 0; e < 4; e++)
-                    out[n][i][e] *= factor;
-            }
+    // Rows of tile n of the heads, which may have fewer than eight.
+    template <class State, class Meanwhile>
+    static __device__ __forceinline__ void turn(const ftj_decode_params& p, const Target& to, int n,
+                                                int at_turn, const State& state, uint32_t stage,
+                                                uint32_t shared, const Meanwhile& meanwhile) {
+        const uint32_t warp = ptx::thread_index() / warp_size;
+        const uint32_t first = min_of(to.rows, uint32_t(8 * n));
+        const uint32_t rows = min_of(to.rows - first, 8u);
+        const uint32_t slot = stage + warp % Config::warps_per_tile * slot_bytes;
+        if (ptx::thread_index() % 4 * 2 < rows) {
+            put_state(state.max[n], state.sum[n], slot, shared + warp * state_bytes);
+            put_rows(state.out[n], state.v_factor(), slot, at_turn);
         }
+        Tile::Ring::written();
+        if (n == n_tiles - 1 && at_turn == turns - 1)
+            meanwhile();
+        ptx::sync_block();
+        add_up(p, to, first, rows, at_turn, shared);
+        ptx::sync_block();
     }
 
-    // A lane's words of a slot, one after the other: neighbours in neighbouring banks.
-    static __device__ __forceinline__ void put(const Out& out, const Column& max, const Column& sum,
-                                               float* slot) {
-        float* word = slot + ptx::thread_index() % warp_size;
+    // (max, sum) [8], then the address of the slot.
+    static __device__ __forceinline__ void put_state(const float (&max)[2], const float (&sum)[2],
+                                                     uint32_t slot, uint32_t shared) {
+        const uint32_t lane = ptx::thread_index() % warp_size;
+        if (lane >= 4)
+            return;
 #pragma unroll
-        for (int n = 0; n < n_tiles; n++) {
-#pragma unroll
-            for (int i = 0; i < head_dim / 16; i++) {
-#pragma unroll
-                for (int e = 0; e < 4; e++)
-                    word[((n * (head_dim / 16) + i) * 4 + e) * warp_size] = out[n][i][e];
-            }
-#pragma unroll
-            for (int e = 0; e < 2; e++) {
-                word[(state_word(n) + e) * warp_size] = max[n][e];
-                word[(state_word(n) + 2 + e) * warp_size] = sum[n][e];
-            }
+        for (int e = 0; e < 2; e++) {
+            ptx::st_shared_u32(shared + (2 * lane + e) * 8, ptx::float_bits(max[e]));
+            ptx::st_shared_u32(shared + (2 * lane + e) * 8 + 4, ptx::float_bits(sum[e]));
         }
+        if (lane == 0)
+            ptx::st_shared_u32(shared + 8 * 8, slot);
     }
-    static constexpr int state_word(int n) { return n_tiles * (head_dim / 4) + 4 * n; }
 
-    static __device__ __forceinline__ void take(Out& out, Column& max, Column& sum,
-                                                const float* slot) {
-        const float* word = slot + ptx::thread_index() % warp_size;
-#pragma unroll
-        for (int n = 0; n < n_tiles; n++) {
-            float mine[2], other[2];
-#pragma unroll
-            for (int e = 0; e < 2; e++) {
-                const float other_max = word[(state_word(n) + e) * warp_size];
-                const float other_sum = word[(state_word(n) + 2 + e) * warp_size];
-                const float most = ptx::max_f32(max[n][e], other_max);
-                mine[e] = ptx::ex2_approx(max[n][e] - most);
-                other[e] = ptx::ex2_approx(other_max - most);
-                max[n][e] = most;
-                sum[n][e] = sum[n][e] * mine[e] + other_sum * other[e];
-            }
-#pragma unroll
-            for (int i = 0; i < head_dim / 16; i++) {
-#pragma unroll
-                for (int e = 0; e < 4; e++)
-                    out[n][i][e] =
-                        out[n][i][e] * mine[e % 2] +
-                        word[((n * (head_dim / 16) + i) * 4 + e) * warp_size] * other[e % 2];
-            }
-        }
+    // Columns of a row in a slot, the order of its quads turned by the row so that lanes that store
+    // or load 16 bytes at a time meet no bank twice.
+    static __device__ __forceinline__ uint32_t in_slot(uint32_t row, uint32_t dim) {
+        const uint32_t c = row / 2;
+        const uint32_t at_row = turns == 1 ? row : c;
+        return at_row * (pitch * 4) + ((dim * 4) ^ ((2 * c + ((c ^ c >> 1) & 1)) * 16));
     }
 
     // Transposed accumulators to rows of dims in their natural order.
-    static __device__ __forceinline__ void put_rows(const Out& out, const Column& max,
-                                                    const Column& sum, float* rows) {
+    static __device__ __forceinline__ void put_rows(const float (&out)[head_dim / 16][4],
+                                                    float factor, uint32_t slot, int at_turn) {
         const uint32_t lane = ptx::thread_index() % warp_size;
         const uint32_t g = lane / 4, c = lane % 4;
+        for_each_piece<head_dim, VCodec::widest_value(head_dim)>([&](auto piece) {
 #pragma unroll
-        for (int n = 0; n < n_tiles; n++) {
-            float* first = rows + (8 * n + 2 * c) * row_pitch;
-            for_each_piece<head_dim, VCodec::widest_value(head_dim)>([&](auto piece) {
+            for (int tile = 0; tile < piece.dims / 16; tile += 2) {
 #pragma unroll
-                for (int tile = 0; tile < piece.dims / 16; tile++) {
-#pragma unroll
-                    for (int e = 0; e < 4; e++)
-                        first[e % 2 * row_pitch + piece.at +
-                              value_dim<piece.dims>(tile, e / 2, g)] =
-                            out[n][piece.at / 16 + tile][e];
+                for (int e = 0; e < 2; e++) {
+                    if (turns == 2 && e != at_turn)
+                        continue;
+                    const uint32_t to =
+                        slot + in_slot(2 * c + e, piece.at + value_dim<piece.dims>(tile, 0, g));
+                    const auto& of = out[piece.at / 16 + tile];
+                    if constexpr (piece.dims == 16) {
+                        ptx::st_shared_v2(to, {{ptx::float_bits(of[e] * factor),
+                                                ptx::float_bits(of[2 + e] * factor)}});
+                    } else {
+                        const auto& next = out[piece.at / 16 + tile + 1];
+                        ptx::st_shared_v4(to, {{ptx::float_bits(of[e] * factor),
+                                                ptx::float_bits(next[e] * factor),
+                                                ptx::float_bits(of[2 + e] * factor),
+                                                ptx::float_bits(next[2 + e] * factor)}});
+                    }
                 }
-            });
-            if (g == 0) {
-                float* state = rows + num_rows * row_pitch + 2 * (8 * n + 2 * c);
-                state[0] = max[n][0], state[1] = sum[n][0];
-                state[2] = max[n][1], state[3] = sum[n][1];
             }
+        });
+    }
+
+    static __device__ __forceinline__ void add_up(const ftj_decode_params& p, const Target& to,
+                                                  uint32_t first, uint32_t rows, int at_turn,
+                                                  uint32_t shared) {
+        const uint32_t in_turn = turns == 1 ? rows : (rows + 1 - at_turn) / 2;
+#pragma unroll 1
+        for (uint32_t i = ptx::thread_index(); i < in_turn * quads; i += Config::num_threads) {
+            const uint32_t row = turns == 1 ? i / quads : 2 * (i / quads) + at_turn;
+            const uint32_t dim = i % quads * 4;
+            const PartSum sum = over_warps(row, dim, shared);
+            if (to.slot == no_slot)
+                write_output(p, to, first + row, dim, sum);
+            else
+                write_part(p, to, first + row, dim, sum);
         }
     }
 
-    static __device__ __forceinline__ Quad quad_at(const float* rows, uint32_t row, uint32_t dim) {
-        return *reinterpret_cast<const Quad*>(rows + row * row_pitch + dim);
-    }
-
-    template <class Run>
-    static __device__ __forceinline__ void write_outputs(const ftj_decode_params& p, const Run& run,
-                                                         const float* rows) {
-        const uint32_t first = run.head_block * num_rows;
-        const uint32_t heads = min_of(p.group - first, uint32_t(num_rows));
-        const uint32_t q_head = run.head * p.group + first;
-        const float* state = rows + num_rows * row_pitch;
-        for (uint32_t i = ptx::thread_index(); i < heads * quads; i += Config::num_threads) {
-            const uint32_t row = i / quads, dim = i % quads * 4;
-            const FinalRow end =
-                finalise(p.sinks, q_head + row, state[2 * row], state[2 * row + 1]);
-            store_quad<Element>(output_row<Element>(p, run.request, q_head + row) + dim,
-                                quad_at(rows, row, dim), end.factor);
-            if (dim == 0)
-                write_lse(p, run.request, q_head + row, end.lse);
+    // A warp that had no key of the segment has a sum of 0, and its slot is not read.
+    static __device__ __forceinline__ PartSum over_warps(uint32_t row, uint32_t dim,
+                                                         uint32_t shared) {
+        constexpr uint32_t at_once = num_warps < 4 ? num_warps : 4;
+        static_assert(num_warps % at_once == 0, "no warp is left over");
+        PartSum sum = PartSum::none();
+#pragma unroll 1
+        for (uint32_t warp = 0; warp < num_warps; warp += at_once) {
+            PartSum others[at_once];
+#pragma unroll
+            for (uint32_t j = 0; j < at_once; j++) {
+                const uint32_t of = shared + (warp + j) * state_bytes;
+                const float max = ptx::ld_shared_f32(of + row * 8);
+                const float its_sum = ptx::ld_shared_f32(of + row * 8 + 4);
+                others[j] = PartSum::none();
+                if (its_sum == 0.0f)
+                    continue;
+                const ptx::Words4 v =
+                    ptx::ld_shared_v4(ptx::ld_shared_u32(of + 8 * 8) + in_slot(row, dim));
+                others[j] = {{{ptx::bits_float(v.w[0]), ptx::bits_float(v.w[1]),
+                               ptx::bits_float(v.w[2]), ptx::bits_float(v.w[3])}},
+                             max,
+                             its_sum};
+            }
+            sum.add(others);
         }
+        return sum;
     }
 
-    static __device__ __forceinline__ void write_partial(const ftj_decode_params& p, uint32_t slot,
-                                                         const float* rows) {
-        auto* out = pointer<Quad>(p.partial_out) + uint64_t(slot) * num_rows * quads;
-        for (uint32_t i = ptx::thread_index(); i < num_rows * quads; i += Config::num_threads)
-            out[i] = quad_at(rows, i / quads, i % quads * 4);
-        auto* state = pointer<float>(p.partial_state) + uint64_t(slot) * 2 * num_rows;
-        for (uint32_t i = ptx::thread_index(); i < uint32_t(2 * num_rows); i += Config::num_threads)
-            state[i] = rows[num_rows * row_pitch + i];
+    static __device__ __forceinline__ void write_output(const ftj_decode_params& p,
+                                                        const Target& to, uint32_t row,
+                                                        uint32_t dim, const PartSum& sum) {
+        const FinalRow end = finalise(p.sinks, to.q_head + row, sum.max, sum.sum);
+        store_quad<Element>(output_row<Element>(p, to.request, to.q_head + row) + dim, sum.out,
+                            end.factor);
+        if (dim == 0)
+            write_lse(p, to.request, to.q_head + row, end.lse);
+    }
+
+    static __device__ __forceinline__ void write_part(const ftj_decode_params& p, const Target& to,
+                                                      uint32_t row, uint32_t dim,
+                                                      const PartSum& sum) {
+        const uint64_t at_row = uint64_t(to.slot) * num_rows + row;
+        pointer<Quad>(p.partial_out)[at_row * quads + dim / 4] = sum.out;
+        if (dim == 0)
+            pointer<ptx::Words2>(p.partial_state)[at_row] = {
+                {ptx::float_bits(sum.max), ptx::float_bits(sum.sum)}};
     }
 };
 

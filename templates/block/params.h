@@ -79,8 +79,11 @@ typedef struct ftj_decode_params {
     uint32_t group;       /* query heads per kv head */
     uint32_t head_blocks; /* units a kv head's group is cut into */
     uint32_t blocks;      /* the decode's grid, */
-    uint32_t tile_tokens; /* its tiles, */
-    uint32_t min_tiles;   /* and how many of them a block has at least: for the combine */
+    uint32_t tile_shift;  /* log2 of the tokens of its tiles, */
+    uint32_t min_shift;   /* log2 of how many of them a block has at least, */
+    uint32_t unit_cost;   /* how many it costs to start a unit, */
+    uint32_t unit_pieces; /* pieces to a unit of a full batch that the grid has room for, */
+    uint32_t block_units; /* and whole units to a block, where there are more than blocks */
     float score_scale;    /* sm_scale * log2(e), or sm_scale with a softcap */
     float softcap;        /* 0: off */
 } ftj_decode_params;

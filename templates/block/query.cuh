@@ -25,23 +25,35 @@ struct Query {
     uint32_t shared;    // address of the operands, when they are there
     float score_scale;  // to be put on the products
 
-    // The whole block calls it, at the start of a segment.
-    __device__ __forceinline__ void load(const ftj_decode_params& p, uint32_t request,
-                                         uint32_t head, uint32_t first_head, uint32_t heads) {
+    // The rows as they lie in memory: of each head this lane's dims, piece after piece.
+    struct Rows {
+        uint32_t words[n_tiles][head_dim / 8];
+    };
+
+    // The rows of a segment, on their way: nothing here waits for them.
+    static __device__ __forceinline__ Rows fetch(const ftj_decode_params& p, uint32_t request,
+                                                 uint32_t head, uint32_t first_head,
+                                                 uint32_t heads) {
         const uint32_t g = ptx::thread_index() % warp_size / 4;
         const auto* rows = pointer<const typename Element::Storage>(p.q) +
                            request * p.q_batch_stride +
                            (head * p.group + first_head) * p.q_head_stride;
-        Pairs pairs[n_tiles];
+        Rows fetched;
+#pragma unroll
+        for (int n = 0; n < n_tiles; n++)
+            fetch_head(8 * n + g < heads ? rows + (8 * n + g) * p.q_head_stride : nullptr,
+                       fetched.words[n]);
+        return fetched;
+    }
+
+    // The operands of rows that were fetched. The whole block calls it, at the start of a segment.
+    __device__ __forceinline__ void take(const ftj_decode_params& p, const Rows& rows) {
         float factor = 1.0f;
-#pragma unroll
-        for (int n = 0; n < n_tiles; n++)
-            load_head(8 * n + g < heads ? rows + (8 * n + g) * p.q_head_stride : nullptr, pairs[n]);
         if constexpr (normalised)
-            factor = power_to_top(largest(pairs));
+            factor = power_to_top(largest(rows));
 #pragma unroll
         for (int n = 0; n < n_tiles; n++)
-            put_head(n, pairs[n], factor);
+            put_head(n, rows.words[n], factor);
         score_scale = p.score_scale * KCodec::operand_fold / factor;
         if constexpr (in_shared)
             ptx::sync_block();
@@ -62,14 +74,12 @@ private:
         return shared + ((n * products + product) * warp_size + lane) * 8;
     }
 
-    struct Pairs {
-        uint32_t words[head_dim / 8];  // of this lane's dims, piece after piece
-    };
+    using Words = uint32_t[head_dim / 8];
 
     // Column g of a tile; a null row is a column of zeros. Of each piece a lane needs one run of
     // dims, which it loads in vectors.
-    static __device__ __forceinline__ void load_head(const typename Element::Storage* row,
-                                                     Pairs& pairs) {
+    static __device__ __forceinline__ void fetch_head(const typename Element::Storage* row,
+                                                      Words& words) {
         const uint32_t c = ptx::thread_index() % 4;
         for_each_piece<head_dim, KCodec::widest_key(head_dim)>([&](auto piece) {
 #pragma unroll
@@ -78,14 +88,14 @@ private:
                 if (row)
                     v = *reinterpret_cast<const ptx::Words2*>(row + piece.at + piece.dims / 4 * c +
                                                               2 * i);
-                pairs.words[piece.at / 8 + i] = v.w[0];
-                pairs.words[piece.at / 8 + i + 1] = v.w[1];
+                words[piece.at / 8 + i] = v.w[0];
+                words[piece.at / 8 + i + 1] = v.w[1];
             }
         });
     }
 
     // The lane's dims in the codec's order.
-    __device__ __forceinline__ void put_head(int n, const Pairs& pairs, float factor) {
+    __device__ __forceinline__ void put_head(int n, const Words& words, float factor) {
         for_each_piece<head_dim, KCodec::widest_key(head_dim)>([&](auto piece) {
 #pragma unroll
             for (int j = 0; j < piece.dims / 16; j++) {
@@ -93,7 +103,7 @@ private:
 #pragma unroll
                 for (int half = 0; half < 2; half++)
                     b[half] = pair(
-                        pairs, piece.at / 4 + KCodec::template key_dim<piece.dims>(j, 0, 2 * half),
+                        words, piece.at / 4 + KCodec::template key_dim<piece.dims>(j, 0, 2 * half),
                         piece.at / 4 + KCodec::template key_dim<piece.dims>(j, 0, 2 * half + 1),
                         factor);
                 put(n, piece.at / 16 + j, b);
@@ -112,28 +122,28 @@ private:
     }
 
     // Values `low` and `high` of the lane's own as an operand.
-    static __device__ __forceinline__ uint32_t pair(const Pairs& pairs, int low, int high,
+    static __device__ __forceinline__ uint32_t pair(const Words& words, int low, int high,
                                                     float factor) {
         if constexpr (normalised)
-            return KCodec::Mma::pack(value(pairs, low) * factor, value(pairs, high) * factor);
+            return KCodec::Mma::pack(value(words, low) * factor, value(words, high) * factor);
         else
-            return bits(pairs, low) | bits(pairs, high) << 16;
+            return bits(words, low) | bits(words, high) << 16;
     }
-    static __device__ __forceinline__ uint32_t bits(const Pairs& pairs, int i) {
-        return pairs.words[i / 2] >> (16 * (i % 2)) & 0xffffu;
+    static __device__ __forceinline__ uint32_t bits(const Words& words, int i) {
+        return words[i / 2] >> (16 * (i % 2)) & 0xffffu;
     }
-    static __device__ __forceinline__ float value(const Pairs& pairs, int i) {
-        return Element::widen(static_cast<typename Element::Storage>(bits(pairs, i)));
+    static __device__ __forceinline__ float value(const Words& words, int i) {
+        return Element::widen(static_cast<typename Element::Storage>(bits(words, i)));
     }
 
     // max|q| over all heads of the warp.
-    static __device__ __forceinline__ float largest(const Pairs (&pairs)[n_tiles]) {
+    static __device__ __forceinline__ float largest(const Rows& rows) {
         float most = 0.0f;
 #pragma unroll
         for (int n = 0; n < n_tiles; n++) {
 #pragma unroll
             for (int i = 0; i < head_dim / 4; i++)
-                most = ptx::max_f32(most, abs_of(value(pairs[n], i)));
+                most = ptx::max_f32(most, abs_of(value(rows.words[n], i)));
         }
 #pragma unroll
         for (uint32_t mask = 1; mask < warp_size; mask *= 2)

@@ -1,10 +1,19 @@
 // SPDX-License-Identifier: MIT
 // Dealing a decode's work on the device, from lengths that only the device knows.
 //
-// A tile is tile_tokens tokens, aligned, of one (request, kv head, block of query heads). All tiles
-// of all such segments in a row are cut into one contiguous, equal range per block; a block walks
-// its range segment by segment. Nothing here depends on anything but lengths and grid, so a
-// replayed graph computes what an eager call would.
+// A unit is one (request, kv head, block of query heads), a tile tile_tokens tokens of it, aligned.
+// All units that have tiles stand in a row, and the row is cut into one contiguous range per block,
+// in one of two ways:
+//
+//   by pieces  units of equal length: each is cut into as many equal pieces as the grid has room
+//              for, or a block gets several whole ones
+//   by cost    any lengths: a unit is as wide as its tiles and what it costs a block to start one,
+//              counted in tiles, and the ranges are equally wide
+//
+// Nothing here depends on anything but lengths and grid, so a replayed graph computes what an eager
+// call would. One warp of a block does it: where all do, they take from each other, and from the
+// kernel beside them, what they need to get to their first copy. The row is counted in 32 bits: it
+// ends at 2^36 tokens of a unit or more, which no call reads within a second.
 #pragma once
 #include "block/types.cuh"
 
@@ -15,8 +24,8 @@ struct Visible {
     uint32_t begin;
     uint32_t end;
 
-    __device__ __forceinline__ uint32_t num_tiles(uint32_t tile_tokens) const {
-        return end > begin ? (end - 1) / tile_tokens - begin / tile_tokens + 1 : 0;
+    __device__ __forceinline__ uint32_t num_tiles(uint32_t tile_shift) const {
+        return end > begin ? ((end - 1) >> tile_shift) - (begin >> tile_shift) + 1 : 0;
     }
 };
 
@@ -53,6 +62,9 @@ struct OfAnyTable {
 // Where a block stands: a run of tiles of one segment.
 template <uint32_t tile_tokens, bool slot_table>
 struct Segment {
+    static constexpr uint32_t tile_shift = tile_tokens == 64 ? 6 : tile_tokens == 32 ? 5 : 4;
+    static_assert(1u << tile_shift == tile_tokens, "tiles are of 16, 32 or 64 tokens");
+
     uint32_t request;
     uint32_t head;        // kv head
     uint32_t head_block;  // of its query heads
@@ -63,7 +75,7 @@ struct Segment {
     __device__ __forceinline__ void enter(uint32_t to, Visible its_keys) {
         request = to;
         keys = its_keys;
-        tiles = keys.num_tiles(tile_tokens);
+        tiles = keys.num_tiles(tile_shift);
     }
 
     // To the start of the next segment that has tiles. There must be one.
@@ -87,109 +99,165 @@ struct Segment {
     }
 };
 
-// a / b. In nearly every call all tiles can be counted in 32 bits, and divided so.
-FTJ_DEVICE uint64_t quotient(uint64_t a, uint32_t b) {
-    return a >> 32 ? a / b : static_cast<uint32_t>(a) / b;
-}
-
-// How all tiles are cut: the first `longer` blocks have `each` + 1 of them, the others `each`.
-struct Cut {
-    uint32_t blocks;  // that have work
-    uint32_t each;
-    uint32_t longer;
-
-    // At least min_tiles tiles to a block, where there are as many.
-    static __device__ __forceinline__ Cut of(uint64_t total, uint32_t min_tiles,
-                                             uint32_t num_blocks) {
-        const uint64_t wanted = quotient(total + min_tiles - 1, min_tiles);
-        Cut cut = {static_cast<uint32_t>(min_of(wanted, uint64_t(num_blocks))), 0, 0};
-        if (cut.blocks) {
-            cut.each = static_cast<uint32_t>(quotient(total, cut.blocks));
-            cut.longer = static_cast<uint32_t>(total - uint64_t(cut.each) * cut.blocks);
-        }
-        return cut;
-    }
-    __device__ __forceinline__ uint64_t begin_of(uint32_t block) const {
-        return uint64_t(each) * block + min_of(block, longer);
-    }
-    __device__ __forceinline__ uint32_t count_of(uint32_t block) const {
-        return each + (block < longer);
-    }
-    // The block that has a tile.
-    __device__ __forceinline__ uint32_t owner(uint64_t tile) const {
-        const uint64_t of_longer = uint64_t(each + 1) * longer;
-        return static_cast<uint32_t>(tile < of_longer ? quotient(tile, each + 1)
-                                                      : longer + quotient(tile - of_longer, each));
-    }
-};
-
-// Where a tile lies: its request, and how many of the request's tiles, over all units, come before.
-struct TilePlace {
+// Where a place of the row lies.
+struct RowPlace {
     uint32_t request;
-    uint32_t before;
+    uint32_t unit;    // of the request
+    uint32_t at;      // of the unit's width
+    uint32_t before;  // tiles before the place, modulo 2^32
     Visible keys;
 };
 
-FTJ_DEVICE uint64_t shfl_u64(uint64_t v, uint32_t lane) {
-    return ptx::shfl(static_cast<uint32_t>(v), lane) |
-           uint64_t(ptx::shfl(static_cast<uint32_t>(v >> 32), lane)) << 32;
-}
-
-// The tiles of all requests, added up by one warp: a lane has a run of requests (one, with up to
-// 32). Every warp that wants to know does it by itself, without a barrier.
+// The row, and its cut: the first `longer` blocks have `each` + 1 of its width, the others `each`,
+// the last what is left. All lanes of a warp have the same, but for their runs of requests (one,
+// with up to 32), which they add up.
 template <class Table>
-struct Tally {
-    uint32_t run_begin;
+struct Cut {
+    const ftj_decode_params& p;
+    uint32_t num_units;  // of a request
+    uint32_t count;      // requests that show a key
+    uint32_t blocks;     // that have work
+    uint32_t each;
+    uint32_t longer;
+    uint32_t width;
+    uint32_t pieces;       // of each unit; 0: by cost
+    uint32_t piece_tiles;  // of a piece; the first `longer_pieces` of a unit have one more
+    uint32_t longer_pieces;
+    uint32_t all_tiles;  // of one unit of each request
+    uint32_t run_begin;  // this lane's requests
     uint32_t run_end;
-    uint64_t upto;  // tiles of this lane's run and all before
-    uint64_t before;
-    uint64_t total;
+    uint32_t from;  // in the row, as if a request had one unit
+    uint32_t upto;
+    uint32_t tiles_before;
 
-    static __device__ __forceinline__ Tally of(const ftj_requests_params& requests,
-                                               uint32_t num_units, uint32_t tile_tokens) {
+    explicit __device__ __forceinline__ Cut(const ftj_decode_params& of_call)
+        : p(of_call), num_units(of_call.num_kv_heads * of_call.head_blocks), blocks(0) {
         const uint32_t lane = ptx::thread_index() % warp_size;
-        const uint32_t run = (requests.batch + warp_size - 1) / warp_size;
-        Tally tally;
-        tally.run_begin = min_of(lane * run, requests.batch);
-        tally.run_end = min_of(tally.run_begin + run, requests.batch);
-        uint64_t tiles = 0;
+        const uint32_t run = (p.requests.batch + warp_size - 1) / warp_size;
+        run_begin = min_of(lane * run, p.requests.batch);
+        run_end = min_of(run_begin + run, p.requests.batch);
+        uint32_t own_tiles = 0, own_count = 0, most = 0;
 #pragma unroll 4
-        for (uint32_t r = tally.run_begin; r < tally.run_end; r++)
-            tiles += Table::keys(requests, r).num_tiles(tile_tokens);
-        tiles *= num_units;
-
-        tally.upto = tiles;
-#pragma unroll 1
-        for (uint32_t delta = 1; delta < warp_size; delta *= 2) {
-            const uint64_t other = shfl_u64(tally.upto, lane < delta ? lane : lane - delta);
-            tally.upto += lane < delta ? 0 : other;
+        for (uint32_t r = run_begin; r < run_end; r++) {
+            const uint32_t tiles = Table::keys(p.requests, r).num_tiles(p.tile_shift);
+            own_tiles += tiles;
+            own_count += tiles != 0;
+            most = max_of(most, tiles);
         }
-        tally.before = tally.upto - tiles;
-        tally.total = shfl_u64(tally.upto, warp_size - 1);
-        return tally;
+        // Lanes past the last request's have nothing, and need not know what is before them.
+        const uint32_t lanes = min_of(p.requests.batch, warp_size);
+        uint32_t tiles = own_tiles, upto_count = own_count;
+#pragma unroll 1
+        for (uint32_t delta = 1; delta < lanes; delta *= 2) {
+            const uint32_t other = lane < delta ? lane : lane - delta;
+            const uint32_t other_tiles = ptx::shfl(tiles, other);
+            const uint32_t other_count = ptx::shfl(upto_count, other);
+            most = max_of(most, ptx::shfl(most, other));
+            tiles += lane < delta ? 0 : other_tiles;
+            upto_count += lane < delta ? 0 : other_count;
+        }
+        tiles_before = tiles - own_tiles;
+        all_tiles = ptx::shfl(tiles, lanes - 1);
+        count = ptx::shfl(upto_count, lanes - 1);
+        most = ptx::shfl(most, lanes - 1);
+        if (!count)
+            return;
+        share_out(most);
+        upto = pieces ? pieces * upto_count : tiles + p.unit_cost * upto_count;
+        from = upto - (pieces ? pieces * own_count : own_tiles + p.unit_cost * own_count);
     }
 
-    // Of a tile below total; the lane that has it in its run walks the run once more.
-    __device__ __forceinline__ TilePlace locate(const ftj_requests_params& requests,
-                                                uint32_t num_units, uint32_t tile_tokens,
-                                                uint64_t tile) const {
-        TilePlace place = {};
-        const bool has_it = tile >= before && tile < upto;
+    __device__ __forceinline__ uint32_t begin_of(uint32_t block) const {
+        return min_of(each * block + min_of(block, longer), width);
+    }
+    // The block that has a place.
+    __device__ __forceinline__ uint32_t owner(uint32_t place) const {
+        const uint32_t of_longer = (each + 1) * longer;
+        return place < of_longer ? place / (each + 1) : longer + (place - of_longer) / each;
+    }
+
+    __device__ __forceinline__ uint32_t unit_width(uint32_t tiles) const {
+        return tiles == 0 ? 0 : pieces ? pieces : tiles + p.unit_cost;
+    }
+    // Tiles of a unit before place `at` of its width.
+    __device__ __forceinline__ uint32_t unit_tiles(uint32_t at) const {
+        return pieces ? at * piece_tiles + min_of(at, longer_pieces) : at - min_of(at, p.unit_cost);
+    }
+    // Where in its width a unit's first tile is.
+    __device__ __forceinline__ uint32_t first_tile() const { return pieces ? 0 : p.unit_cost; }
+
+    // Of a place below the width; the lane that has it in its run walks the run once more.
+    __device__ __forceinline__ RowPlace locate(uint32_t place) const {
+        RowPlace to = {};
+        const bool has_it = place >= from * num_units && place < upto * num_units;
         if (has_it) {
-            uint64_t left = tile - before;
-            for (place.request = run_begin;; place.request++) {
-                place.keys = Table::keys(requests, place.request);
-                const uint64_t tiles = uint64_t(place.keys.num_tiles(tile_tokens)) * num_units;
-                if (left < tiles)
+            uint32_t left = place - from * num_units;
+            to.before = tiles_before;
+            for (to.request = run_begin;; to.request++) {
+                to.keys = Table::keys(p.requests, to.request);
+                const uint32_t tiles = to.keys.num_tiles(p.tile_shift);
+                const uint32_t of_request = unit_width(tiles) * num_units;
+                if (left < of_request)
                     break;
-                left -= tiles;
+                left -= of_request;
+                to.before += tiles;
             }
-            place.before = static_cast<uint32_t>(left);
+            to.at = left;
         }
         const uint32_t lane = ptx::first_lane(has_it);
-        return {ptx::shfl(place.request, lane),
-                ptx::shfl(place.before, lane),
-                {ptx::shfl(place.keys.begin, lane), ptx::shfl(place.keys.end, lane)}};
+        to.request = ptx::shfl(to.request, lane);
+        to.keys = {ptx::shfl(to.keys.begin, lane), ptx::shfl(to.keys.end, lane)};
+        const uint32_t in_request = ptx::shfl(to.at, lane);
+        const uint32_t tiles = to.keys.num_tiles(p.tile_shift);
+        to.unit = in_request / unit_width(tiles);
+        to.at = in_request - to.unit * unit_width(tiles);
+        to.before = ptx::shfl(to.before, lane) * num_units + to.unit * tiles + unit_tiles(to.at);
+        return to;
+    }
+
+    __device__ __forceinline__ uint32_t kv_head(const RowPlace& place) const {
+        return p.head_blocks == 1 ? place.unit : place.unit / p.head_blocks;
+    }
+
+    // Tiles of the range that goes from a place to `end`, all of one block.
+    __device__ __forceinline__ uint32_t tiles_between(const RowPlace& place, uint32_t begin,
+                                                      uint32_t end) const {
+        const uint32_t span = end - begin;
+        const uint32_t tiles = place.keys.num_tiles(p.tile_shift);
+        if (pieces == 1)
+            return span * tiles;
+        if (place.at + span <= unit_width(tiles))
+            return unit_tiles(place.at + span) - unit_tiles(place.at);
+        return (end == width ? all_tiles * num_units : locate(end).before) - place.before;
+    }
+
+private:
+    // By pieces where that takes no longer: a block's time is its tiles and the starts of its
+    // pieces. By cost a block has one start at most that its range does not count.
+    __device__ __forceinline__ void share_out(uint32_t most) {
+        width = (all_tiles + p.unit_cost * count) * num_units;
+        longer = 0;
+        const uint32_t least = (1u << p.min_shift) + p.unit_cost;  // of a block, by cost
+        pieces = min_of(p.unit_pieces, ((most - 1) >> p.min_shift) + 1);
+        piece_tiles = most / pieces;
+        longer_pieces = most - piece_tiles * pieces;
+        const uint32_t longest = piece_tiles + (longer_pieces != 0);
+        const uint64_t time = uint64_t(longest + p.unit_cost) * p.block_units - p.unit_cost - 1;
+        if (all_tiles == most * count && (time <= least || time * p.blocks <= width)) {
+            each = p.block_units;
+            width = pieces * count * num_units;
+            blocks = each == 1 ? width : (width + each - 1) / each;
+            return;
+        }
+        pieces = 0;
+        if (width <= least * p.blocks) {
+            each = least;
+            blocks = (width + least - 1) / least;
+        } else {
+            each = width / p.blocks;
+            longer = width - each * p.blocks;
+            blocks = p.blocks;
+        }
     }
 };
 
@@ -197,29 +265,25 @@ struct Tally {
 template <uint32_t tile_tokens, bool slot_table>
 struct WorkRange {
     Segment<tile_tokens, slot_table> first;
-    uint32_t count;  // tiles; 0: nothing to do
-};
+    uint32_t count;      // tiles; 0: nothing to do
+    uint32_t has_empty;  // some requests show no key
 
-// Every thread of the block gets the block's range.
-template <uint32_t tile_tokens, bool slot_table>
-static __device__ __forceinline__ WorkRange<tile_tokens, slot_table> deal_work(
-    const ftj_requests_params& requests, uint32_t num_heads, uint32_t head_blocks,
-    uint32_t min_tiles) {
-    const uint32_t num_units = num_heads * head_blocks;
-    const auto all = Tally<OfTable<slot_table>>::of(requests, num_units, tile_tokens);
-    const Cut cut = Cut::of(all.total, min_tiles, ptx::num_blocks());
-    WorkRange<tile_tokens, slot_table> range = {};
-    if (ptx::block_index() >= cut.blocks)
+    // All lanes of a warp get the block's.
+    static __device__ __forceinline__ WorkRange of_block(const ftj_decode_params& p) {
+        const Cut<OfTable<slot_table>> cut(p);
+        WorkRange range = {};
+        range.has_empty = cut.count != p.requests.batch;
+        if (ptx::block_index() >= cut.blocks)
+            return range;
+        const uint32_t begin = cut.begin_of(ptx::block_index());
+        const RowPlace place = cut.locate(begin);
+        range.count = cut.tiles_between(place, begin, cut.begin_of(ptx::block_index() + 1));
+        range.first.enter(place.request, place.keys);
+        range.first.tile = cut.unit_tiles(place.at);
+        range.first.head = cut.kv_head(place);
+        range.first.head_block = place.unit - range.first.head * p.head_blocks;
         return range;
-    range.count = cut.count_of(ptx::block_index());
-    const TilePlace place =
-        all.locate(requests, num_units, tile_tokens, cut.begin_of(ptx::block_index()));
-    range.first.enter(place.request, place.keys);
-    const uint32_t unit = place.before / range.first.tiles;
-    range.first.tile = place.before % range.first.tiles;
-    range.first.head = unit / head_blocks;
-    range.first.head_block = unit % head_blocks;
-    return range;
-}
+    }
+};
 
 }  // namespace ftj

@@ -136,6 +136,14 @@ struct Stage {
             return stage;
         }
 
+        // The stage read last. It is free until the next wait(), once all of its readers have met;
+        // whoever writes there says so before the block does.
+        __device__ __forceinline__ uint32_t last_read() const {
+            return base + (read == 0 ? num_stages - 1 : read - 1) * bytes;
+        }
+        static __device__ __forceinline__ void meet() { sync(); }
+        static __device__ __forceinline__ void written() { ptx::fence_proxy_async_shared(); }
+
     private:
         static __device__ __forceinline__ void sync() {
             if constexpr (warps == 1)

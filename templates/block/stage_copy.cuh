@@ -101,6 +101,13 @@ struct Stage {
             read = read == num_stages - 1 ? 0 : read + 1;
             return stage;
         }
+
+        // The stage read last. It is free until the next wait(), once all lanes have met.
+        __device__ __forceinline__ uint32_t last_read() const {
+            return base + (read == 0 ? num_stages - 1 : read - 1) * bytes;
+        }
+        static __device__ __forceinline__ void meet() { ptx::sync_warp(); }
+        static __device__ __forceinline__ void written() {}
     };
 
     // Nothing to do: fill() left zeros there.

@@ -23,7 +23,6 @@ struct AttnCombine {
     static constexpr uint32_t quads = Config::head_dim / 4;
     using SharedSums = SharedPartSums<num_threads>;
     static_assert(rows_per_block * quads <= num_threads, "a thread for every four columns");
-    static_assert(Config::smem_bytes == SharedSums::bytes, "tune_decode.c must agree");
 
     // A segment that several blocks share.
     struct Split {
@@ -39,12 +38,43 @@ struct AttnCombine {
             return part == 0 ? first_slot : 2 * (block + part);
         }
     };
+    static_assert(Config::smem_bytes == SharedSums::bytes + int(sizeof(Split)),
+                  "tune_decode.c must agree");
+
+    // The segment that starts in a block of the decode and goes on in the next. All lanes of a warp
+    // get it.
+    static __device__ __forceinline__ Split find_split(const ftj_decode_params& p, uint32_t block) {
+        const Cut<OfAnyTable> cut(p);
+        if (block + 1 >= cut.blocks)
+            return {};
+        const uint32_t next = cut.begin_of(block + 1);
+        const RowPlace place = cut.locate(next);
+        const uint32_t begin = next - place.at;  // of the segment
+        if (cut.unit_tiles(place.at) == 0 || begin + cut.first_tile() < cut.begin_of(block))
+            return {};
+        const uint32_t width = cut.unit_width(place.keys.num_tiles(p.tile_shift));
+        const uint32_t head = cut.kv_head(place);
+        const uint32_t first_row = (place.unit - head * p.head_blocks) * num_rows;
+        return {place.request,
+                head * p.group + first_row,
+                min_of(p.group - first_row, uint32_t(num_rows)),
+                block,
+                2 * block + (begin > cut.begin_of(block)),
+                cut.owner(begin + width - 1) - block + 1};
+    }
 
     static __device__ void run(const ftj_decode_params& p) {
         const uint32_t unit_rows = min_of(p.group, uint32_t(num_rows));
         const uint32_t chunks = (unit_rows + rows_per_block - 1) / rows_per_block;
         const uint32_t first_row = ptx::block_index() % chunks * rows_per_block;
-        const Split split = find_split(p, ptx::block_index() / chunks);
+        auto& shared = *reinterpret_cast<Split*>(ptx::dynamic_shared() + SharedSums::bytes);
+        if (ptx::thread_index() < warp_size) {
+            const Split found = find_split(p, ptx::block_index() / chunks);
+            if (ptx::thread_index() == 0)
+                shared = found;
+        }
+        ptx::sync_block();
+        const Split split = shared;
         const bool has_rows = split.parts != 0 && first_row < split.heads;
         // One block must wait, or the grid might end before the decode has.
         if (!has_rows && ptx::block_index() != 0)
@@ -56,28 +86,6 @@ struct AttnCombine {
     }
 
 private:
-    static __device__ __forceinline__ Split find_split(const ftj_decode_params& p, uint32_t block) {
-        const uint32_t num_units = p.num_kv_heads * p.head_blocks;
-        const auto all = Tally<OfAnyTable>::of(p.requests, num_units, p.tile_tokens);
-        const Cut cut = Cut::of(all.total, p.min_tiles, p.blocks);
-        if (block + 1 >= cut.blocks)
-            return {};
-        const uint64_t next = cut.begin_of(block + 1);
-        const TilePlace place = all.locate(p.requests, num_units, p.tile_tokens, next);
-        const uint32_t tiles = place.keys.num_tiles(p.tile_tokens);
-        const uint32_t unit = place.before / tiles;
-        const uint64_t first = next - place.before % tiles;  // tile of the segment
-        if (first == next || first < cut.begin_of(block))
-            return {};
-        const uint32_t head_block = unit % p.head_blocks;
-        return {place.request,
-                unit / p.head_blocks * p.group + head_block * num_rows,
-                min_of(p.group - head_block * num_rows, uint32_t(num_rows)),
-                block,
-                2 * block + (first != cut.begin_of(block)),
-                cut.owner(first + tiles - 1) - block + 1};
-    }
-
     static __device__ __forceinline__ void combine(const ftj_decode_params& p, const Split& split,
                                                    uint32_t first_row, uint32_t rows) {
         const uint32_t width = rows * quads;

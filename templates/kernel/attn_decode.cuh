@@ -29,7 +29,7 @@ struct AttnDecode {
     using Tile = Stage<Config>;
     using Attend = AttendTile<Config, Tile>;
     using State = typename Attend::State;
-    using Rows = OutputRows<Config>;
+    using Rows = OutputRows<Config, Tile>;
     static constexpr int n_tiles = Config::n_tiles;
     static constexpr int num_warps = Config::num_warps;
     static constexpr int num_stages = Config::num_stages;
@@ -42,9 +42,10 @@ struct AttnDecode {
     struct Smem {
         static constexpr int ring = 0;
         static constexpr int query = ring + num_groups * num_stages * Tile::bytes;
-        static constexpr int rows = query + Query<Config>::shared_bytes;
-        static constexpr int barriers = rows + Rows::shared_bytes;
-        static constexpr int bytes = barriers + num_groups * Tile::barrier_bytes;
+        static constexpr int barriers = query + Query<Config>::shared_bytes;
+        static constexpr int rows = barriers + num_groups * Tile::barrier_bytes;
+        static constexpr int range = rows + Rows::shared_bytes;
+        static constexpr int bytes = range + int(sizeof(Work));
     };
     static_assert(Smem::bytes == Config::smem_bytes, "tune_decode.c and Smem must agree");
     static_assert(Config::num_threads == num_warps * int(warp_size), "every warp takes tiles");
@@ -65,42 +66,54 @@ struct AttnDecode {
                   ptx::shared_address(smem + Smem::barriers) + group * Tile::barrier_bytes);
         Launch::wait_for_previous();
         Launch::let_next_start();  // not sooner: the combine reads lengths before it waits
-        const Work work = deal_work<tile_tokens, Config::slot_table>(p.requests, p.num_kv_heads,
-                                                                     p.head_blocks, num_groups);
+        auto& range = *reinterpret_cast<Work*>(smem + Smem::range);
+        if (ptx::thread_index() < warp_size) {
+            const Work found = Work::of_block(p);
+            if (ptx::thread_index() == 0)
+                range = found;
+        }
+        ptx::sync_block();
+        const Work work = range;
         if (work.count)
             attend(p, work, group, ring, smem);
-        Rows::write_empty(p);
+        if (range.has_empty)
+            Rows::write_empty(p);
     }
 
 private:
     static __device__ __forceinline__ void attend(const ftj_decode_params& p, const Work& work,
                                                   uint32_t group, typename Tile::Ring& ring,
                                                   unsigned char* smem) {
-        const uint32_t part = ptx::thread_index() / warp_size % warps_per_tile;
         Cursor cursor = start_cursor(p, work, group);
+        Run segment = work.first;
+        Query<Config> query;
+        query.shared = ptx::shared_address(smem + Smem::query);
+        typename Query<Config>::Rows rows = fetch_query(p, segment);
 #pragma unroll 1
         for (int stage = 0; stage < num_stages - 1; stage++)
             fetch_next(p, work, cursor, ring);
 
-        const typename Attend::Lanes lanes(part);
-        Query<Config> query;
-        query.shared = ptx::shared_address(smem + Smem::query);
-        Run segment = work.first;
+        const typename Attend::Lanes lanes(ptx::thread_index() / warp_size % warps_per_tile);
         uint32_t index = group;
         for (uint32_t begin = 0; begin < work.count;) {
             const uint32_t end = min_of(work.count, begin + segment.tiles - segment.tile);
+            query.take(p, rows);
             State state;
-            load_query(p, segment, query);
             for (; index < end; index += num_groups) {
                 const uint32_t stage = bring_next(p, work, cursor, ring);
                 Attend::attend(p, query, lanes, state, stage, segment.keys,
                                segment.token(segment.tile + index - begin));
             }
-            Rows::merge(state.out, state.max, state.sum, state.v_factor(), smem + Smem::rows);
-            Rows::write(p, segment, begin, end, smem + Smem::rows);
+            ring.meet();
+            Rows::write(p, segment, begin, end, state, ring.last_read(),
+                        ptx::shared_address(smem + Smem::rows), [&] {
+                            rows = {};  // or the old ones would live through the loop
+                            if (end == work.count)
+                                return;
+                            segment.next(p.requests, p.num_kv_heads, p.head_blocks);
+                            rows = fetch_query(p, segment);
+                        });
             begin = end;
-            if (begin < work.count)
-                segment.next(p.requests, p.num_kv_heads, p.head_blocks);
         }
     }
 
@@ -161,11 +174,11 @@ private:
         }
     }
 
-    static __device__ __forceinline__ void load_query(const ftj_decode_params& p,
-                                                      const Run& segment, Query<Config>& query) {
+    static __device__ __forceinline__ typename Query<Config>::Rows fetch_query(
+        const ftj_decode_params& p, const Run& segment) {
         const uint32_t first = segment.head_block * (8 * n_tiles);
-        query.load(p, segment.request, segment.head, first,
-                   min_of(p.group - first, uint32_t(8 * n_tiles)));
+        return Query<Config>::fetch(p, segment.request, segment.head, first,
+                                    min_of(p.group - first, uint32_t(8 * n_tiles)));
     }
 };
 

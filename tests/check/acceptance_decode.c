@@ -117,6 +117,19 @@ cleanup:
     ftj_attention_destroy(attn);
 }
 
+/* One unit that every block of a large device has a part of: more than the threads of a combine
+ * read in one round. */
+static void more_parts_than_a_round(struct check_row *row)
+{
+    const double o = 1.5, lse = 9.704061;
+    for (int f = 0; f < 3; f++) {
+        struct attention_shape shape = acceptance_small_shape(formats[f], 16384);
+        shape.page_size = 64;
+        shape.head_dim = 128;
+        acceptance_expect_mean(row, &shape, value_o09, &o, &lse);
+    }
+}
+
 void acceptance_o09_every_split_count(struct check_row *row)
 {
     static const uint32_t blocks[6] = {1, 2, 3, 7, 64, 0};
@@ -135,6 +148,7 @@ void acceptance_o09_every_split_count(struct check_row *row)
         shape.lengths[2] = 5;
         acceptance_expect_mean(row, &shape, value_o09, o, lse);
     }
+    more_parts_than_a_round(row);
     merge_empty_states(row);
 }
 

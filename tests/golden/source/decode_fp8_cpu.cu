@@ -9,8 +9,8 @@
 
 struct Config {
     static constexpr int num_threads = 128;
-    static constexpr int min_blocks = 3;
-    static constexpr int smem_bytes = 58368;
+    static constexpr int min_blocks = 4;
+    static constexpr int smem_bytes = 51508;
     static constexpr int head_dim = 96;
     using Element = ftj::Bf16;
     using KCodec = ftj::CodecFp8<ftj::E4m3Hardware>;

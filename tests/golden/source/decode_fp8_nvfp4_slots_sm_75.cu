@@ -10,14 +10,14 @@
 struct Config {
     static constexpr int num_threads = 128;
     static constexpr int min_blocks = 2;
-    static constexpr int smem_bytes = 29184;
+    static constexpr int smem_bytes = 27956;
     static constexpr int head_dim = 64;
     using Element = ftj::Fp16;
     using KCodec = ftj::CodecFp8<ftj::E4m3Software>;
     using VCodec = ftj::CodecNvfp4<ftj::E4m3Software>;
     static constexpr int page_size = 1;
     static constexpr int num_warps = 4;
-    static constexpr int num_stages = 2;
+    static constexpr int num_stages = 4;
     static constexpr int tile_tokens = 16;
     static constexpr int n_tiles = 3;
     static constexpr int warps_per_tile = 1;
