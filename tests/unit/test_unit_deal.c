@@ -38,7 +38,7 @@ static const char unit[] =
     "        *to++ = {deal.unit.request, deal.unit.index, deal.unit.head, deal.unit.tile,\n"
     "                 deal.end, deal.unit.tiles, deal.slot, deal.parts};\n"
     "}\n"
-    "FTJ_CPU_ENTRY(ftj_extend_params)\n";
+    "FTJ_CPU_ENTRY(ftj_kernel, ftj_extend_params)\n";
 
 struct part {
     uint32_t request, index, head, tile, end, tiles, slot, parts;

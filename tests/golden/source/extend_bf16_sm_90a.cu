@@ -27,6 +27,6 @@ struct Config {
 };
 
 extern "C" __global__ __launch_bounds__(Config::num_threads, Config::min_blocks)
-void ftj_kernel(const __grid_constant__ ftj_extend_params params) {
+void ftj_attn_extend_sm90(const __grid_constant__ ftj_extend_params params) {
     ftj::AttnExtendSm90<Config>::run(params);
 }
