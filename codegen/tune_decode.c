@@ -12,6 +12,8 @@
 #define REGISTER_BUDGET  256u /* n_tiles * head_dim: what O and Q may take of 255 registers */
 #define WIDE_WARPS       8u   /* an SM runs with 255 registers each */
 #define NARROW_REGISTERS 72u  /* O, Q and scores of a kernel that is to run sixteen warps */
+#define COPY_REGISTERS   8u   /* where lanes copy rows themselves, and 128 registers are all */
+#define TWELVE_WARPS     12u  /* may have 168 */
 #define MAX_N_TILES      4u   /* past it the scores take too many registers */
 #define WIDE_HEAD        256u /* above it, Q is kept in shared memory */
 #define MBARRIER_BYTES   8u   /* a stage filled by bulk copies has one */
@@ -94,9 +96,10 @@ static uint32_t token_bytes(const struct ftj_problem *problem)
            row_bytes(problem->v_format, problem->head_dim);
 }
 
-static bool is_narrow(const struct ftj_problem *problem, const struct ftj_config *config)
+static bool is_narrow(const struct ftj_problem *problem, const struct ftj_config *config,
+                      uint32_t other_registers)
 {
-    return config->n_tiles * (3 * problem->head_dim / 8 + 20) <= NARROW_REGISTERS;
+    return config->n_tiles * (3 * problem->head_dim / 8 + 20) + other_registers <= NARROW_REGISTERS;
 }
 
 struct shape {
@@ -120,7 +123,9 @@ bool ftj_tune_decode(const struct ftj_problem *problem, const struct ftj_device 
         {1, 2, 1, 16, 3}, {1, 2, 1, 16, 2}, {1, 1, 1, 16, 2}, {1, 1, 1, 16, 1}};
     config->n_tiles = n_tiles(problem);
     for (size_t i = 0; i < sizeof(shapes) / sizeof(*shapes); i++) {
-        if (shapes[i].blocks * shapes[i].warps > WIDE_WARPS && !is_narrow(problem, config))
+        const uint32_t warps = shapes[i].blocks * shapes[i].warps;
+        if (warps > WIDE_WARPS &&
+            !is_narrow(problem, config, warps > TWELVE_WARPS ? COPY_REGISTERS : 0))
             continue;
         config->min_blocks = shapes[i].blocks;
         config->num_warps = shapes[i].warps;
@@ -204,7 +209,7 @@ bool ftj_tune_decode_bulk(const struct ftj_problem *problem, const struct ftj_de
     config->overlaps_previous = true;
     for (size_t i = 0; i < sizeof(shapes) / sizeof(*shapes); i++) {
         const uint32_t stage_bytes = bulk_stage_bytes(problem, shapes[i].tile_tokens);
-        if (shapes[i].blocks * shapes[i].warps > WIDE_WARPS && !is_narrow(problem, config))
+        if (shapes[i].blocks * shapes[i].warps > WIDE_WARPS && !is_narrow(problem, config, 0))
             continue;
         config->min_blocks = shapes[i].blocks;
         config->num_warps = shapes[i].warps;
