@@ -61,12 +61,12 @@ ftj_status ftj_source_init(struct ftj_source *source, const struct ftj_variant *
                            "extern \"C\" __global__ "
                            "__launch_bounds__(Config::num_threads, Config::min_blocks)\n");
     ftj_text_printf(&text,
-                    "void ftj_kernel(const __grid_constant__ %s params) {\n"
+                    "void ftj_%s(const __grid_constant__ %s params) {\n"
                     "    ftj::%s<Config>::run(params);\n"
                     "}\n",
-                    variant->params_type, variant->kernel);
+                    variant->name, variant->params_type, variant->kernel);
     if (device->kind == FTJ_DEVICE_CPU)
-        ftj_text_printf(&text, "FTJ_CPU_ENTRY(%s)\n", variant->params_type);
+        ftj_text_printf(&text, "FTJ_CPU_ENTRY(ftj_%s, %s)\n", variant->name, variant->params_type);
 
     if (text.failed) {
         ftj_text_finish(&text);

@@ -13,7 +13,10 @@ static bool fits(const struct ftj_variant *variant, const struct ftj_problem *pr
     if (variant->op != problem->op || uncovered || missing)
         return false;
     memset(config, 0, sizeof(*config));
-    return variant->tune(problem, device, config);
+    if (!variant->tune(problem, device, config))
+        return false;
+    config->variant = variant->name;
+    return true;
 }
 
 const struct ftj_variant *ftj_variant_select(const struct ftj_problem *problem,

@@ -5,8 +5,6 @@
 
 #include "runtime/cuda_state.h"
 
-#define KERNEL_NAME "ftj_kernel"
-
 /* Answers that mean "not this image": a bad or foreign entry, which another build may cure. */
 static bool is_refusal(int result)
 {
@@ -102,9 +100,13 @@ static ftj_status prepare(const struct ftj_backend *backend, const struct ftj_by
 {
     const struct ftj_driver *driver = &ftj_cuda_of(backend)->driver;
     struct CUfunc_st *function = NULL;
-    int result = driver->cuModuleGetFunction(&function, module->library, KERNEL_NAME);
+    char name[64];
+    char call[96];
+    snprintf(name, sizeof(name), "ftj_%s", config->variant);
+    snprintf(call, sizeof(call), "cuModuleGetFunction(%s)", name);
+    int result = driver->cuModuleGetFunction(&function, module->library, name);
     if (result)
-        return fail_load(backend, code, result, "cuModuleGetFunction(" KERNEL_NAME ")");
+        return fail_load(backend, code, result, call);
     /* Where the driver loads lazily, do it now: the first launch may be inside a capture. */
     result = driver->cuFuncLoad ? driver->cuFuncLoad(function) : 0;
     if (result)

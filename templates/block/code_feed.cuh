@@ -36,6 +36,7 @@ struct CodeFeed {
     static constexpr int warps = int(feed_threads / warp_size);
     static constexpr int rows = tokens / warps;  // of a tile, a warp's
     static constexpr int slots = Config::code_slots;
+    static constexpr uint32_t widen_batch = 4;  // loads of shared memory under way
     using Tile = SwizzledTile<tokens, head_dim>;
     using K = CodeRows<typename Config::KWiden, head_dim, rows>;
     using V = CodeRows<typename Config::VWiden, head_dim, rows>;
@@ -47,6 +48,7 @@ struct CodeFeed {
     static constexpr bool is_run =
         !Config::slot_table && Config::slots_contiguous && Config::page_size % rows == 0;
 
+    uint32_t thread;    // of the producer; reading its register anew takes its turn behind copies
     uint32_t slots_at;  // shared address of the warp's
     uint32_t fetched;   // slot to be filled next
     uint32_t widened;   // slot to be read next
@@ -55,6 +57,7 @@ struct CodeFeed {
     KeyRange seen;  // of the warp's rows
 
     __device__ __forceinline__ void init(uint32_t shared) {
+        thread = ptx::opaque(ptx::thread_index() % feed_threads);
         slots_at = shared + warp() * (slots * slot_bytes);
         fetched = widened = 0;
     }
@@ -97,7 +100,6 @@ struct CodeFeed {
         using Widen = typename Side::Widen;
         constexpr uint32_t lanes = Side::code_row / 16;  // that share a row
         constexpr uint32_t at_once = warp_size / lanes;  // rows
-        constexpr uint32_t group = at_once > 8 ? at_once : 8;
         constexpr uint32_t chunks = Widen::chunk_codes / 8;
         // Eight lanes store at a time: where they reach into several panels, each panel's lanes
         // take other rows, so that no two meet in a bank.
@@ -113,25 +115,34 @@ struct CodeFeed {
 #pragma unroll
         for (uint32_t i = 0; i < chunks; i++)
             to[i] = tile + Tile::at(warp() * rows + first, q * chunks + i);
+        // Loads first: stores in between would have each wait for the one before.
+        constexpr uint32_t loads = rows / at_once;
+        constexpr uint32_t batch = loads < widen_batch ? loads : widen_batch;
+        static_assert(loads % batch == 0 && batch * at_once % 8 == 0, "whole groups of rows");
         const Widen widen;
-#pragma unroll 2
-        for (uint32_t row = 0; row < uint32_t(rows); row += group) {
+#pragma unroll 1
+        for (uint32_t row = 0; row < uint32_t(rows); row += batch * at_once) {
+            ptx::Words4 codes[batch];
+            uint32_t block_scales[batch] = {};
 #pragma unroll
-            for (uint32_t at = 0; at < group; at += at_once) {
-                const ptx::Words4 codes = ptx::ld_shared_v4(codes_at + at * Side::code_row);
-                uint32_t block_scales = 0;
+            for (uint32_t j = 0; j < batch; j++) {
+                codes[j] = ptx::ld_shared_v4(codes_at + j * at_once * Side::code_row);
                 if constexpr (Side::block_row > 0)
-                    block_scales = ptx::ld_shared_u16(blocks_at + at * Side::block_row);
+                    block_scales[j] = ptx::ld_shared_u16(blocks_at + j * at_once * Side::block_row);
+            }
+#pragma unroll
+            for (uint32_t j = 0; j < batch; j++) {
+                const uint32_t at = j * at_once;
 #pragma unroll
                 for (uint32_t i = 0; i < chunks; i++)
                     ptx::st_shared_v4((to[i] ^ at % 8 * 16) + at * 128,
-                                      widen.widen(codes, block_scales, i));
+                                      widen.widen(codes[j], block_scales[j], i));
             }
-            codes_at += group * Side::code_row;
-            blocks_at += group * Side::block_row;
+            codes_at += batch * at_once * Side::code_row;
+            blocks_at += batch * at_once * Side::block_row;
 #pragma unroll
             for (uint32_t i = 0; i < chunks; i++)
-                to[i] += group * 128;
+                to[i] += batch * at_once * 128;
         }
         if (lane() < rows)
             ptx::st_shared_u32(
@@ -141,55 +152,31 @@ struct CodeFeed {
     }
 
 private:
-    static __device__ __forceinline__ uint32_t lane() { return ptx::thread_index() % warp_size; }
-    static __device__ __forceinline__ uint32_t warp() {
-        return ptx::thread_index() % feed_threads / warp_size;
-    }
+    __device__ __forceinline__ uint32_t lane() const { return thread % warp_size; }
+    __device__ __forceinline__ uint32_t warp() const { return thread / warp_size; }
 
     template <int row_bytes>
     __device__ __forceinline__ void fetch_rows(const ftj_array_params& array, uint32_t head,
                                                uint32_t shared) const {
         if constexpr (row_bytes > 0) {
-            constexpr int chunk = row_bytes < 16 ? row_bytes : 16;
+            constexpr uint32_t chunk = row_bytes < 16 ? row_bytes : 16;
             constexpr uint32_t chunks = row_bytes / chunk;
             const uint64_t base = array.base + head * array.head_stride;
-#pragma unroll 4
+            const uint64_t run = base + page * array.page_stride + offset * uint32_t(row_bytes);
+#pragma unroll(is_run ? 8 : 4)
             for (uint32_t at = 0; at < rows * chunks; at += warp_size) {
-                const uint32_t row = (at + lane()) / chunks, byte = lane() % chunks * chunk;
-                uint64_t from = base + byte;
-                if constexpr (is_run)
-                    from += page * array.page_stride + (offset + row) * uint32_t(row_bytes);
-                else
-                    from += ptx::shfl(page, row) * array.page_stride +
-                            ptx::shfl(offset, row) * array.slot_stride;
+                const uint32_t piece = at + lane(), row = piece / chunks;
+                uint64_t from = run + piece * chunk;
+                if constexpr (!is_run)
+                    from = base + ptx::shfl(page, row) * array.page_stride +
+                           ptx::shfl(offset, row) * array.slot_stride + piece % chunks * chunk;
                 if (rows * chunks % warp_size != 0 && row >= rows)
                     continue;
-                if (row >= seen.begin && row < seen.end)
-                    copy<chunk>(shared + row * row_bytes + byte, pointer<const void>(from));
-                else
-                    clear<chunk>(shared + row * row_bytes + byte);
+                const bool is_seen = row >= seen.begin && row < seen.end;
+                ptx::cp_async_of<chunk>(shared + piece * chunk, pointer<const void>(from),
+                                        is_seen ? chunk : 0);
             }
         }
-    }
-
-    template <int bytes>
-    static __device__ __forceinline__ void copy(uint32_t shared, const void* global) {
-        static_assert(bytes == 16 || bytes == 8 || bytes == 4, "what cp.async can move");
-        if constexpr (bytes == 16)
-            ptx::cp_async_16(shared, global);
-        else if constexpr (bytes == 8)
-            ptx::cp_async_8(shared, global);
-        else
-            ptx::cp_async_4(shared, global);
-    }
-    template <int bytes>
-    static __device__ __forceinline__ void clear(uint32_t shared) {
-        if constexpr (bytes == 16)
-            ptx::st_shared_v4(shared, {});
-        else if constexpr (bytes == 8)
-            ptx::st_shared_v2(shared, {});
-        else
-            ptx::st_shared_u32(shared, 0);
     }
 };
 

@@ -15,6 +15,7 @@ struct ExtendProducer {
     using Order = typename Rings::Order;
     using Unit = typename Rings::Unit;
     using Work = typename Rings::Work;
+    using TileKeys = typename Rings::TileKeys;
     using Codes = CodeFeed<Config>;
     using Values = TileFeed<Config>;
     static constexpr bool has_codes = Rings::is_coded;
@@ -38,13 +39,14 @@ struct ExtendProducer {
             feed_queries(p, order.unit, queries.tile());
             ptx::cp_async_mbarrier_arrive(queries.filled());
             queries.advance();
+            const auto keys = TileKeys::of(order.unit);
             uint32_t first = 2 * order.unit.tile;
             if constexpr (has_codes) {
-                const uint32_t end = 2 * min_of(order.end, order.unit.cached_tiles);
-                feed_codes(p, order, end, tiles);
+                const uint32_t end = 2 * min_of(order.end, keys.cached_tiles);
+                feed_codes(p, order, keys, end, tiles);
                 first = max_of(first, end);
             }
-            feed_values(p, order, first, tiles);
+            feed_values(p, order, keys, first, tiles);
         }
     }
 
@@ -64,12 +66,13 @@ private:
 
     // K and V of every tile, in turn, from step `first` on: all of them 16-bit values.
     static __device__ __forceinline__ void feed_values(const ftj_extend_params& p,
-                                                       const Order& order, uint32_t first,
+                                                       const Order& order, const TileKeys& keys,
+                                                       uint32_t first,
                                                        typename Rings::TileCursor& tiles) {
         const Unit& unit = order.unit;
         Values values;
         if (first < 2 * order.end)
-            find(p, unit, first / 2, values);
+            find(p, unit, keys, first / 2, values);
 #pragma unroll 1
         for (uint32_t step = first; step < 2 * order.end; step++) {
             tiles.wait_free();
@@ -77,13 +80,14 @@ private:
             ptx::cp_async_mbarrier_arrive(tiles.filled());
             tiles.advance();
             if (step % 2 && step + 1 < 2 * order.end)
-                find(p, unit, step / 2 + 1, values);
+                find(p, unit, keys, step / 2 + 1, values);
         }
     }
 
     // The same of the cache, whose K or V or both are codes, up to step `end`.
     static __device__ __forceinline__ void feed_codes(const ftj_extend_params& p,
-                                                      const Order& order, uint32_t end,
+                                                      const Order& order, const TileKeys& keys,
+                                                      uint32_t end,
                                                       typename Rings::TileCursor& tiles) {
         const Unit& unit = order.unit;
         uint32_t ahead = 2 * unit.tile;  // the next step to be fetched
@@ -92,16 +96,16 @@ private:
         Codes codes;
         Values values;
         codes.init(ptx::shared_address(ptx::dynamic_shared()) + Rings::Smem::codes);
-        codes.find(p, unit, Rings::first_token(unit, unit.tile));
+        codes.find(p, unit, keys.first(unit.tile));
 #pragma unroll 1
         for (int i = 0; i < Codes::slots - 1; i++)
-            fetch(p, unit, codes, ahead, end);
+            fetch(p, unit, keys, codes, ahead, end);
         if constexpr (has_values)
-            find(p, unit, unit.tile, values);
+            find(p, unit, keys, unit.tile, values);
 #pragma unroll 1
         for (uint32_t step = 2 * unit.tile; step < end; step++) {
             const bool is_value = step % 2;
-            fetch(p, unit, codes, ahead, end);
+            fetch(p, unit, keys, codes, ahead, end);
             ptx::cp_async_wait<Codes::slots - 1>();
             tiles.wait_free();
             if (!Codes::are_alike && is_value)
@@ -110,7 +114,7 @@ private:
                 feed<typename Codes::K>(p, unit, is_value, codes, values, tiles);
             tiles.advance();
             if (has_values && is_value && step + 1 < end)
-                find(p, unit, step / 2 + 1, values);
+                find(p, unit, keys, step / 2 + 1, values);
         }
     }
 
@@ -120,6 +124,7 @@ private:
                                                 const typename Rings::TileCursor& tiles) {
         if constexpr (Side::Widen::is_coded) {
             codes.template widen<Side>(tiles.tile(), tiles.scales());
+            ptx::fence_proxy_async_shared();  // the products read through another proxy
             ptx::mbarrier_arrive(tiles.filled());
         } else {
             values.copy(side(p, unit, is_value, values), tiles.tile());
@@ -129,7 +134,8 @@ private:
 
     // One more step of codes on its way, or none; a group of copies in any case.
     static __device__ __forceinline__ void fetch(const ftj_extend_params& p, const Unit& unit,
-                                                 Codes& codes, uint32_t& ahead, uint32_t end) {
+                                                 const TileKeys& keys, Codes& codes,
+                                                 uint32_t& ahead, uint32_t end) {
         if (ahead < end) {
             if constexpr (Codes::are_alike) {
                 codes.template fetch<typename Codes::K>(ahead % 2 ? p.cache.v : p.cache.k,
@@ -143,17 +149,18 @@ private:
             }
             ahead++;
             if (ahead % 2 == 0 && ahead < end)
-                codes.find(p, unit, Rings::first_token(unit, ahead / 2));
+                codes.find(p, unit, keys.first(ahead / 2));
         }
         ptx::cp_async_commit();
     }
 
     static __device__ __forceinline__ void find(const ftj_extend_params& p, const Unit& unit,
-                                                uint32_t tile, Values& values) {
-        if (tile < unit.cached_tiles)
-            values.find_cached(p, unit, Rings::first_token(unit, tile));
+                                                const TileKeys& keys, uint32_t tile,
+                                                Values& values) {
+        if (keys.is_cached(tile))
+            values.find_cached(p, unit, keys.first(tile));
         else
-            values.find_new(unit, Rings::first_token(unit, tile));
+            values.find_new(unit, keys.first(tile));
     }
 
     static __device__ __forceinline__ typename Values::Source side(const ftj_extend_params& p,

@@ -41,18 +41,6 @@ struct GroupRows {
         sum[0] = sum[1] = 0;
     }
 
-    // Scores or weights of a tile, times its row scales.
-    static __device__ __forceinline__ void scale(uint32_t row_scales, Scores& scores) {
-        const uint32_t mine = row_scales + 8 * (ptx::thread_index() % 4);
-#pragma unroll
-        for (int i = 0; i < tokens / 2; i += 4) {
-            const ptx::Words2 pair = ptx::ld_shared_v2(mine + 8 * i);
-#pragma unroll
-            for (int j = 0; j < 4; j++)
-                scores[i + j] *= ptx::bits_float(pair.w[j % 2]);
-        }
-    }
-
     // ---- softmax -------------------------------------------------------------------------------
     // Products of a tile that starts at key `token`, of which those from `end` on are no keys, to
     // weights before their rounding.

@@ -28,15 +28,12 @@ struct QueryRows {
                                                 uint32_t shared, uint32_t scales) {
         const uint32_t lane = ptx::thread_index() % warp_size;
 #pragma unroll 1
-        for (int m = 0; m < m_tiles; m++) {
-            const uint32_t upper = row + 16 * m + lane / 4;
-            const uint32_t to = shared + m * tile_bytes + lane * 16;
-            const float of_upper = load_row(p, unit, upper, to);
-            const float of_lower = load_row(p, unit, upper + 8, to + 4);
-            if (normalised && lane % 4 == 0) {
-                ptx::st_shared_u32(scales + 4 * (16 * m + lane / 4), ptx::float_bits(of_upper));
-                ptx::st_shared_u32(scales + 4 * (16 * m + lane / 4 + 8), ptx::float_bits(of_lower));
-            }
+        for (uint32_t i = 0; i < 2 * m_tiles; i++) {  // upper and lower halves of tiles
+            const uint32_t mine = 8 * i + lane / 4;
+            const float factor =
+                load_row(p, unit, row + mine, shared + i / 2 * tile_bytes + lane * 16 + i % 2 * 4);
+            if (normalised && lane % 4 == 0)
+                ptx::st_shared_u32(scales + 4 * mine, ptx::float_bits(factor));
         }
     }
 
@@ -60,23 +57,24 @@ private:
                                                      const QueryTile<Config>& unit, uint32_t row,
                                                      uint32_t to) {
         const uint32_t c = ptx::thread_index() % 4;
-        uint32_t pairs[head_dim / 8] = {};  // of this lane's dims, piece after piece
-        if (row < unit.end_row) {
-            const uint32_t query = row / p.group;
-            const uint32_t q_head = unit.head * p.group + (row - query * p.group);
-            const auto* from = pointer<const typename Element::Storage>(p.q) +
-                               (int64_t(unit.run.first) + query) * p.q_token_stride +
-                               q_head * p.q_head_stride;
-            for_each_piece<head_dim, widest>([&](auto piece) {
-                const auto* run = from + piece.at + piece.dims / 4 * c;
+        uint32_t pairs[head_dim / 8];  // of this lane's dims, piece after piece
+        // Rows past the end read the last one: a branch would cost a choice per word.
+        const uint32_t kept = row < unit.end_row ? ~0u : 0u;
+        row = min_of(row, unit.end_row - 1);
+        const uint32_t query = row / p.group;
+        const uint32_t q_head = unit.head * p.group + (row - query * p.group);
+        const auto* from = pointer<const typename Element::Storage>(p.q) +
+                           (int64_t(unit.run.first) + query) * p.q_token_stride +
+                           q_head * p.q_head_stride;
+        for_each_piece<head_dim, widest>([&](auto piece) {
+            const auto* run = from + piece.at + piece.dims / 4 * c;
 #pragma unroll
-                for (int i = 0; i < piece.dims / 8; i += 2) {
-                    const auto v = *reinterpret_cast<const ptx::Words2*>(run + 2 * i);
-                    pairs[piece.at / 8 + i] = v.w[0];
-                    pairs[piece.at / 8 + i + 1] = v.w[1];
-                }
-            });
-        }
+            for (int i = 0; i < piece.dims / 8; i += 2) {
+                const auto v = *reinterpret_cast<const ptx::Words2*>(run + 2 * i);
+                pairs[piece.at / 8 + i] = v.w[0] & kept;
+                pairs[piece.at / 8 + i + 1] = v.w[1] & kept;
+            }
+        });
         const uint32_t signs = p.score_scale < 0.0f ? 0x80008000u : 0u;
         const float factor = normalised ? power_to_top(largest(pairs)) : 1.0f;
         for_each_piece<head_dim, widest>([&](auto piece) {

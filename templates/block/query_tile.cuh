@@ -62,11 +62,14 @@ struct QueryTile {
         if (++head < p.num_kv_heads)
             return;
         head = 0;
-        uint32_t to = index + 1;
-        while (to >= tiles_of(run, p.group)) {
-            to = 0;
+        go(p, index + 1);
+    }
+
+    // To query tile `to` of the request, or so many on in those that follow. There must be one.
+    __device__ __forceinline__ void go(const ftj_extend_params& p, uint32_t to) {
+#pragma unroll 1
+        for (uint32_t tiles; to >= (tiles = tiles_of(run, p.group)); to -= tiles)
             run = QueryRun::of(p, ++request);
-        }
         enter(p, to);
     }
 
@@ -111,99 +114,114 @@ struct ExtendWork {
     // The block's share, into `to`, in shared memory: it is the same for all threads, which have no
     // registers to spare for it. Each thread counts the query tiles of a run of requests,
     // then the tiles of keys of a run of query tiles; the thread whose run holds the block's first
-    // tile walks that run once more.
+    // tile walks that run once more. It is the same walk, for the sake of the time to compile it.
     static __device__ void deal(const ftj_extend_params& p, unsigned char* shared, ExtendWork& to) {
         auto* tile_sums = reinterpret_cast<uint64_t*>(shared);
-        auto* query_sums = reinterpret_cast<uint32_t*>(tile_sums + num_threads);
         const uint32_t thread = ptx::thread_index();
-
-        const uint32_t run = (p.requests.batch + num_threads - 1) / num_threads;
-        const uint32_t run_begin = min_of(thread * run, p.requests.batch);
-        const uint32_t run_end = min_of(run_begin + run, p.requests.batch);
-        uint32_t query_tiles = 0;
-        for (uint32_t r = run_begin; r < run_end; r++)
-            query_tiles += Tile::tiles_of(QueryRun::of(p, r), p.group);
-        query_sums[thread] = query_tiles;
-        ptx::sync_block();
-        query_tiles = 0;
-        for (uint32_t t = 0; t < num_threads; t++)
-            query_tiles += query_sums[t];
-
-        const uint32_t share = (query_tiles + num_threads - 1) / num_threads;
-        const uint32_t share_begin = min_of(thread * share, query_tiles);
-        const uint32_t mine = min_of(share, query_tiles - share_begin);
-        Tile start = {};
+        const Share share = share_of(p, reinterpret_cast<uint32_t*>(tile_sums + num_threads));
         uint64_t tiles = 0;
-        if (mine) {
-            start = locate(p, query_sums, run, share_begin);
-            Tile at = start;
-            for (uint32_t i = 0; i < mine; i++) {
-                if (i)
-                    step(p, at);
-                tiles += uint64_t(at.tiles) * p.num_kv_heads;
+        uint64_t skip = 0;  // to the block's first tile
+        bool is_here = false;
+#pragma unroll 1
+        for (bool enters = false;; enters = true) {
+            Tile at;
+            uint32_t left = enters && !is_here ? 0 : share.mine;
+            uint32_t index = left ? share.start(at) : 0;
+#pragma unroll 1
+            while (left-- > 0) {
+                at.go(p, index);
+                const uint64_t of_all_heads = uint64_t(at.tiles) * p.num_kv_heads;
+                if (!enters) {
+                    tiles += of_all_heads;
+                } else if (skip >= of_all_heads) {
+                    skip -= of_all_heads;
+                } else {
+                    at.head = uint32_t(skip) / at.tiles;
+                    at.tile = uint32_t(skip) % at.tiles;
+                    to.unit = at;
+                    left = 0;
+                }
+                index = at.index + 1;
+            }
+            if (enters)
+                break;
+            tile_sums[thread] = tiles;
+            ptx::sync_block();
+            uint64_t before = 0, total = 0;
+#pragma unroll 4
+            for (uint32_t t = 0; t < num_threads; t++) {
+                if (t == thread)
+                    before = total;
+                total += tile_sums[t];
+            }
+            const ExtendWork work = cut(total);
+            skip = work.begin - before;
+            is_here = work.count && work.begin >= before && skip < tiles;
+            if (thread == 0) {
+                to.total = total;
+                to.begin = work.begin;
+                to.count = work.count;
+                to.blocks = work.blocks;
             }
         }
-        tile_sums[thread] = tiles;
-        ptx::sync_block();
-
-        ExtendWork work = {};
-        uint64_t before = 0;
-        for (uint32_t t = 0; t < num_threads; t++) {
-            if (t == thread)
-                before = work.total;
-            work.total += tile_sums[t];
-        }
-        work.cut();
-        if (work.count && work.begin >= before && work.begin < before + tiles) {
-            work.enter(p, start, uint32_t(work.begin - before));
-            to = work;
-        }
-        if (!work.count && thread == 0)
-            to = work;
         ptx::sync_block();
     }
 
 private:
-    __device__ __forceinline__ void cut() {
-        const uint64_t wanted = (total + min_tiles - 1) / min_tiles;
-        blocks = static_cast<uint32_t>(min_of(wanted, uint64_t(ptx::num_blocks())));
-        if (ptx::block_index() >= blocks)
-            return;
-        begin = total * ptx::block_index() / blocks;
-        count = static_cast<uint32_t>(total * (ptx::block_index() + 1) / blocks - begin);
-    }
+    // The query tiles that a thread counts the tiles of.
+    struct Share {
+        const uint32_t* query_sums;
+        uint32_t run;    // requests of a thread
+        uint32_t begin;  // its first query tile, counted over all requests
+        uint32_t mine;
 
-    // The query tile `at`, counted over all requests.
-    static __device__ __forceinline__ Tile locate(const ftj_extend_params& p,
-                                                  const uint32_t* query_sums, uint32_t run,
-                                                  uint32_t at) {
-        Tile tile = {};
-        uint32_t thread = 0;
-        for (; at >= query_sums[thread]; thread++)
-            at -= query_sums[thread];
-        tile.request = thread * run;
-        tile.run = QueryRun::of(p, tile.request);
-        for (uint32_t tiles; at >= (tiles = Tile::tiles_of(tile.run, p.group));) {
-            at -= tiles;
-            tile.run = QueryRun::of(p, ++tile.request);
+        // Where to go() from `at` to be at the first. There must be one.
+        __device__ __forceinline__ uint32_t start(Tile& at) const {
+            uint32_t index = begin, thread = 0;
+            for (; index >= query_sums[thread]; thread++)
+                index -= query_sums[thread];
+            at = {};
+            at.request = thread * run - 1;
+            return index;
         }
-        tile.enter(p, at);
-        return tile;
+    };
+
+    static __device__ __forceinline__ Share share_of(const ftj_extend_params& p,
+                                                     uint32_t* query_sums) {
+        const uint32_t thread = ptx::thread_index();
+        const uint32_t run = (p.requests.batch + num_threads - 1) / num_threads;
+        const uint32_t run_end = min_of((thread + 1) * run, p.requests.batch);
+        uint32_t query_tiles = 0;
+#pragma unroll 1
+        for (uint32_t r = thread * run; r < run_end; r++)
+            query_tiles += Tile::tiles_of(QueryRun::of(p, r), p.group);
+        query_sums[thread] = query_tiles;
+        ptx::sync_block();
+        query_tiles = 0;
+#pragma unroll 4
+        for (uint32_t t = 0; t < num_threads; t++)
+            query_tiles += query_sums[t];
+
+        const uint32_t share = (query_tiles + num_threads - 1) / num_threads;
+        const uint32_t begin = min_of(thread * share, query_tiles);
+        return {query_sums, run, begin, min_of(share, query_tiles - begin)};
     }
 
-    // To the next query tile.
-    static __device__ __forceinline__ void step(const ftj_extend_params& p, Tile& tile) {
-        tile.head = p.num_kv_heads - 1;
-        tile.next(p);
-    }
-
-    // To the tile that is `skip` tiles past the start of query tile `at`.
-    __device__ __forceinline__ void enter(const ftj_extend_params& p, Tile at, uint32_t skip) {
-        for (uint32_t tiles; skip >= (tiles = at.tiles * p.num_kv_heads); skip -= tiles)
-            step(p, at);
-        unit = at;
-        unit.head = skip / at.tiles;
-        unit.tile = skip % at.tiles;
+    // A block's part of all tiles.
+    static __device__ __forceinline__ ExtendWork cut(uint64_t total) {
+        const uint64_t wanted = (total + min_tiles - 1) / min_tiles;
+        const uint32_t block = ptx::block_index();
+        ExtendWork work;
+        work.blocks = static_cast<uint32_t>(min_of(wanted, uint64_t(ptx::num_blocks())));
+        work.begin = work.count = 0;
+        if (block >= work.blocks)
+            return work;
+        const uint64_t each = total / work.blocks;
+        const auto rest = static_cast<uint32_t>(total - each * work.blocks);
+        const uint32_t of_rest = rest * block / work.blocks;
+        work.begin = each * block + of_rest;
+        work.count = static_cast<uint32_t>(each) + rest * (block + 1) / work.blocks - of_rest;
+        return work;
     }
 };
 

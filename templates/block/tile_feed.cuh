@@ -41,8 +41,8 @@ static __device__ __forceinline__ void feed_queries(const ftj_extend_params& p,
         const bool is_there = unit.first_row + at < unit.end_row;
         const int64_t row = (int64_t(unit.run.first) + query) * p.q_token_stride +
                             (unit.head * p.group + head) * p.q_head_stride;
-        ptx::cp_async_16_of(shared + at / 64 * Tile::bytes + Tile::at(at % 64, chunk),
-                            pointer<const void>(from + row * 2), is_there ? 16 : 0);
+        ptx::cp_async_of<16>(shared + at / 64 * Tile::bytes + Tile::at(at % 64, chunk),
+                             pointer<const void>(from + row * 2), is_there ? 16 : 0);
         const bool wraps = head + heads_on >= p.group;
         head += heads_on - (wraps ? p.group : 0);
         query += queries_on + wraps;
@@ -134,8 +134,8 @@ struct TileFeed {
             const uint64_t from = source.base + ptx::shfl(page, lane) * source.page_stride +
                                   (ptx::shfl(offset, lane) + in_run) * source.stride;
             const bool is_seen = row >= seen.begin && row < seen.end;
-            ptx::cp_async_16_of(shared + Tile::at(row, Pass::chunk()),
-                                pointer<const void>(from + Pass::chunk() * 16), is_seen ? 16 : 0);
+            ptx::cp_async_of<16>(shared + Tile::at(row, Pass::chunk()),
+                                 pointer<const void>(from + Pass::chunk() * 16), is_seen ? 16 : 0);
         }
     }
 

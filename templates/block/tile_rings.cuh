@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
 // What the producer of an extend hands its consumers, and where: rings of stages in shared memory.
-// Each stage has two barriers: filled (all of it has come) and free (every consumer warp has read
+// Each stage has two barriers: filled (all of it has come) and free (every consumer lane has read
 // it). Tiles of K and of V take turns in one ring; query tiles have one of their own, and so have
 // the orders that say what is to be done with them.
 #pragma once
 #include "block/code_feed.cuh"
 #include "block/group_products.cuh"
+#include "block/scale_columns.cuh"
 #include "block/unit_deal.cuh"
 
 namespace ftj {
@@ -19,9 +20,9 @@ struct TileRings {
     static constexpr int num_stages = Config::num_stages;  // a stage is a tile of K, or of V
     static constexpr int query_stages = Config::query_stages;
     static constexpr int order_stages = 2;
-    static constexpr uint32_t consumer_warps = 4 * Config::num_consumers;
+    static constexpr uint32_t consumer_lanes = 128 * Config::num_consumers;
     static constexpr bool is_coded = Config::KWiden::is_coded || Config::VWiden::is_coded;
-    static_assert(num_stages % 2 == 0, "K and V take turns: each has stages of its own");
+    using Scales = ScaleColumns<tokens>;
 
     // A unit, or the block's part of one.
     struct Order {
@@ -38,7 +39,7 @@ struct TileRings {
         static constexpr int tiles = query + query_stages * query_bytes;
         static constexpr int codes = tiles + num_stages * tile_bytes;
         static constexpr int scales = codes + (is_coded ? CodeFeed<Config>::shared_bytes : 0);
-        static constexpr int work = scales + (is_coded ? num_stages * tokens * 4 : 0);
+        static constexpr int work = scales + (is_coded ? num_stages * Scales::bytes : 0);
         static constexpr int work_bytes = 1024;
         static constexpr int orders = work + work_bytes;
         static constexpr int order_bytes = 128;
@@ -61,7 +62,7 @@ struct TileRings {
         static __device__ __forceinline__ void init(uint32_t arrivals) {
             for (uint32_t i = 0; i < stages; i++) {
                 ptx::mbarrier_init(barrier(i), arrivals);
-                ptx::mbarrier_init(barrier(i) + 8, consumer_warps);
+                ptx::mbarrier_init(barrier(i) + 8, consumer_lanes);
             }
         }
         __device__ __forceinline__ uint32_t filled() const { return barrier(stage); }
@@ -69,12 +70,9 @@ struct TileRings {
         __device__ __forceinline__ void wait_free() const {
             ptx::mbarrier_wait(filled() + 8, round ^ 1);
         }
-        // This warp, with all its lanes, has read the stage.
-        __device__ __forceinline__ void give_back() const {
-            ptx::sync_warp();
-            if (ptx::thread_index() % warp_size == 0)
-                ptx::mbarrier_arrive(filled() + 8);
-        }
+        // This lane has read the stage. One arrival a warp, after a sync_warp(), is no faster, and
+        // racecheck does not follow it.
+        __device__ __forceinline__ void give_back() const { ptx::mbarrier_arrive(filled() + 8); }
         __device__ __forceinline__ void advance(uint32_t by = 1) {
             const bool wraps = stage + by >= stages;
             stage += wraps ? by - stages : by;
@@ -108,9 +106,9 @@ struct TileRings {
         __device__ __forceinline__ uint32_t tile() const {
             return this->shared() + Smem::tiles + this->stage * Smem::tile_bytes;
         }
-        // Of the tile's rows, when it was codes: float [tokens].
+        // Of the tile's rows, when it was codes.
         __device__ __forceinline__ uint32_t scales() const {
-            return this->shared() + Smem::scales + this->stage * (tokens * 4);
+            return this->shared() + Smem::scales + this->stage * Scales::bytes;
         }
     };
 
@@ -122,14 +120,31 @@ struct TileRings {
         ptx::fence_mbarrier_init();
     }
 
-    // Of a tile of a unit. Those of the cache are aligned to positions of the request; new ones are
-    // counted from the first new key.
-    static __device__ __forceinline__ uint32_t first_token(const Unit& unit, uint32_t tile) {
-        if (tile < unit.cached_tiles)
-            return (unit.cached.begin / tokens + tile) * tokens;
-        const uint32_t skipped = (unit.fresh.begin - unit.fresh_base) / tokens;
-        return unit.fresh_base + (skipped + tile - unit.cached_tiles) * tokens;
-    }
+    // Which keys the tiles of a unit hold. Those of the cache are aligned to positions of the
+    // request; new ones are counted from the first new key. In registers: a loop with barriers
+    // would read a unit anew at each turn.
+    struct TileKeys {
+        uint32_t cached_tiles;
+        uint32_t cached_first;
+        uint32_t cached_end;
+        uint32_t fresh_first;  // of a tile 0, had the new ones as many before them as the cached
+        uint32_t fresh_end;
+
+        static __device__ __forceinline__ TileKeys of(const Unit& unit) {
+            const uint32_t skipped = (unit.fresh.begin - unit.fresh_base) / tokens;
+            return {unit.cached_tiles, unit.cached.begin / tokens * tokens, unit.cached.end,
+                    unit.fresh_base + (skipped - unit.cached_tiles) * tokens, unit.fresh.end};
+        }
+        __device__ __forceinline__ bool is_cached(uint32_t tile) const {
+            return tile < cached_tiles;
+        }
+        __device__ __forceinline__ uint32_t first(uint32_t tile) const {
+            return (is_cached(tile) ? cached_first : fresh_first) + tile * tokens;
+        }
+        __device__ __forceinline__ uint32_t end(uint32_t tile) const {
+            return is_cached(tile) ? cached_end : fresh_end;
+        }
+    };
 };
 
 }  // namespace ftj

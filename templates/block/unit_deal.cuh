@@ -13,6 +13,11 @@
 //
 // Nothing depends on anything but lengths and grid, so a replayed graph computes what an eager call
 // would, and the same bits.
+//
+// None of it is in a loop that matters, and inlined wherever it is used it would be a third of the
+// kernel's instructions and of the time to compile them. So a query tile is found in one place of
+// deal() and in one of advance(), and loops stay loops. Calls would be simpler, but ptxas gives up
+// on a kernel with setmaxnreg and calls within calls.
 #pragma once
 #include "block/query_tile.cuh"
 
@@ -40,9 +45,15 @@ struct UnitDeal {
     static constexpr uint32_t max_long = 32;     // requests dealt in rounds
     static constexpr uint32_t min_share = 2;     // of the cut, a block's
     static constexpr uint32_t unit_cost = 3;     // to start one, in tiles
-    // Scratch of deal(): a sum of costs and one of query tiles per thread.
-    static constexpr int shared_bytes = num_threads * 12;
-    static_assert(num_threads >= max_blocks, "a thread adds up a block's rounds");
+    static constexpr uint32_t num_warps = num_threads / warp_size;
+    static constexpr int shared_bytes = num_warps * 16 + num_threads * 20;  // scratch: Sums
+    static_assert(num_threads >= max_blocks, "a thread for each block's share");
+
+    // Where a block stands in its rounds.
+    struct Rounds {
+        uint32_t request;  // of the long ones
+        uint32_t round;    // its next
+    };
 
     // The part at hand: tiles unit.tile to `end` of the unit; none, when that is the same.
     Unit unit;
@@ -53,12 +64,11 @@ struct UnitDeal {
     uint32_t blocks;  // that have work
     uint32_t has_rounds;
     uint32_t num_long;  // requests dealt in rounds
-    uint32_t at_long;   // the one whose rounds are under way
-    uint32_t at_unit;   // this block's next there
-    uint32_t left;      // of the block's range, in cost
-    uint32_t owed;      // of it, for the start of the unit at `cut`
-    Unit cut;           // where the range goes on
-    uint32_t is_cut;    // the range is under way
+    Rounds rounds;
+    uint32_t left;    // of the block's range, in cost
+    uint32_t owed;    // of it, for the start of the unit at `cut`
+    Unit cut;         // where the range goes on
+    uint32_t is_cut;  // the range is under way
     uint32_t long_requests[max_long];
     uint32_t shares[max_blocks];  // of the cut, in cost
 
@@ -66,41 +76,60 @@ struct UnitDeal {
     // kernel's loops together, and runs once.
     static __device__ __noinline__ void deal(const ftj_extend_params& p, unsigned char* shared,
                                              UnitDeal& to) {
-        Sums sums = {reinterpret_cast<uint64_t*>(shared),
-                     reinterpret_cast<uint32_t*>(shared + num_threads * 8), 0};
-        const uint32_t thread = ptx::thread_index();
-        if (thread == 0) {
+        Sums sums(shared);
+        if (ptx::thread_index() == 0) {
             to.end = to.unit.tile = to.parts = to.left = to.is_cut = 0;
-            to.num_long = to.at_long = to.at_unit = 0;
+            to.num_long = 0;
+            to.rounds = {};
             to.has_rounds = 1;
             to.blocks = min_of(ptx::num_blocks(), max_blocks);
         }
         ptx::sync_block();
-        to.find_long(p);
-        ptx::sync_block();
-        Unit start;
-        uint64_t cost = 0;
+        to.count(p, sums);
+        Rounds rounds = to.first_round(ptx::thread_index());
+        Range range = {};
+        uint64_t had = 0;
 #pragma unroll 1
-        for (bool in_rounds = false;; in_rounds = true) {
-            cost = to.add_up(p, sums, in_rounds, start);
-            if (in_rounds)
-                break;
-            to.share_out(p, sums.total());
-            if (!to.has_rounds)
+        for (Pass pass = Pass::rounds;; pass = pass == Pass::rounds ? Pass::costs : Pass::range) {
+            if (pass == Pass::range) {
+                sums.add_up();
+                to.share_out(sums.total.all, had);
+                range = to.find_range(sums);
+            }
+            const bool walks = pass == Pass::costs || range.is_here;
+            Unit at;
+            uint32_t left = walks ? sums.mine : 0;
+            uint32_t index = left ? sums.start(at) : 0;
+#pragma unroll 1
+            while (pass == Pass::rounds
+                       ? to.next_of_rounds(p, ptx::thread_index(), rounds, at, index)
+                       : left-- > 0) {
+                to.go(p, at, index, false);
+                if (pass == Pass::rounds)
+                    had += cost_of(at);
+                else if (pass == Pass::costs)
+                    to.add(p, at, sums.cost);
+                else if (to.enter_range(p, range, at))
+                    left = 0;
+                index = at.index + 1;
+            }
+            if (pass == Pass::range)
                 break;
         }
-        to.enter_range(p, sums, start, cost);
         ptx::sync_block();
     }
 
     // On to the next part, by one thread.
     __device__ __forceinline__ void advance(const ftj_extend_params& p) {
         parts = 0;
-        if (has_rounds && ptx::block_index() < blocks && next_of_rounds(p))
+        uint32_t index = 0;
+        const bool in_rounds = has_rounds && ptx::block_index() < blocks &&
+                               next_of_rounds(p, ptx::block_index(), rounds, unit, index);
+        if (in_rounds || step(p, index))
+            go(p, in_rounds ? unit : cut, index, !in_rounds && has_rounds);
+        if (in_rounds) {
+            end = unit.tiles;
             return;
-        if (is_cut && left > unit_cost) {
-            step(p, cut, 1);
-            owed = unit_cost;
         }
         if (left <= owed) {
             end = unit.tile;
@@ -118,226 +147,245 @@ struct UnitDeal {
     }
 
 private:
-    // What each thread counted, the first `used` of them, and what they are together.
-    struct Sums {
-        uint64_t* costs;
-        uint32_t* query_tiles;
-        uint32_t used;
+    // What deal() walks over query tiles for, in this order: the cost of all rounds of the block
+    // that has the thread's index; that of the thread's share of all query tiles; the start of the
+    // block's range.
+    enum class Pass { rounds, costs, range };
 
-        __device__ __forceinline__ uint64_t before(uint32_t thread) const {
-            uint64_t sum = 0;
-            for (uint32_t t = 0; t < min_of(thread, used); t++)
-                sum += costs[t];
-            return sum;
+    // Of query tiles.
+    struct Cost {
+        uint64_t all;
+        uint64_t cut;  // of those that are not dealt in rounds
+
+        __device__ __forceinline__ void add(const Cost& other) {
+            all += other.all;
+            cut += other.cut;
         }
-        __device__ __forceinline__ uint64_t total() const { return before(used); }
     };
 
-    // First query tile of a request that is cut.
-    __device__ __forceinline__ uint32_t first_cut(const ftj_extend_params& p, const QueryRun& run,
-                                                  bool in_rounds) const {
-        if (!in_rounds || !num_long)
-            return 0;
+    // Each thread counts the query tiles of a run of requests, then the cost of a run of query
+    // tiles.
+    struct Sums {
+        // In shared memory.
+        Cost* costs;
+        Cost* warp_costs;
+        uint32_t* query_tiles;
+        // This thread's.
+        uint32_t requests = 0;  // of a run
+        uint32_t first = 0;     // query tile
+        uint32_t mine = 0;      // how many they are
+        Cost cost = {};
+        Cost before = {};  // of the threads before it
+        Cost total = {};   // of all threads
+
+        explicit __device__ __forceinline__ Sums(unsigned char* shared)
+            : costs(reinterpret_cast<Cost*>(shared)), warp_costs(costs + num_threads),
+              query_tiles(reinterpret_cast<uint32_t*>(warp_costs + num_warps)) {}
+
+        __device__ __forceinline__ void add_up() {
+            const uint32_t thread = ptx::thread_index(), warp = thread / warp_size;
+            costs[thread] = cost;
+            ptx::sync_block();
+            Cost sum = {};
+#pragma unroll 1
+            for (uint32_t t = warp * warp_size; t < (warp + 1) * warp_size; t++) {
+                if (t == thread)
+                    before = sum;
+                sum.add(costs[t]);
+            }
+            warp_costs[warp] = sum;
+            ptx::sync_block();
+#pragma unroll 1
+            for (uint32_t w = 0; w < num_warps; w++) {
+                if (w == warp)
+                    before.add(total);
+                total.add(warp_costs[w]);
+            }
+        }
+
+        // Where to go() from `at` to be at the first of this thread's query tiles. There must be
+        // one.
+        __device__ __forceinline__ uint32_t start(Unit& at) const {
+            uint32_t index = first, thread = 0;
+#pragma unroll 1
+            for (; index >= query_tiles[thread]; thread++)
+                index -= query_tiles[thread];
+            at = {};
+            at.request = thread * requests - 1;
+            return index;
+        }
+    };
+
+    // This block's range of the cut, where the thread at hand is to look for its first tile.
+    struct Range {
+        uint64_t skip;  // cost before it, from the thread's first query tile that is cut
+        bool is_here;
+    };
+
+    __device__ __forceinline__ uint32_t in_rounds(const ftj_extend_params& p,
+                                                  const QueryRun& run) const {
         return RoundShare::of(Unit::tiles_of(run, p.group), p.num_kv_heads, blocks).query_tiles;
     }
+    static __device__ __forceinline__ uint64_t cost_of(const Unit& unit) {
+        return unit.tiles + unit_cost;
+    }
 
-    __device__ __forceinline__ void find_long(const ftj_extend_params& p) {
-        for (uint32_t r = ptx::thread_index(); r < p.requests.batch; r += num_threads) {
-            const uint32_t query_tiles = Unit::tiles_of(QueryRun::of(p, r), p.group);
-            if (RoundShare::of(query_tiles, p.num_kv_heads, blocks).query_tiles == 0)
+    // Counts query tiles, and lists the requests that are dealt in rounds.
+    __device__ __forceinline__ void count(const ftj_extend_params& p, Sums& sums) {
+        const uint32_t thread = ptx::thread_index();
+        sums.requests = (p.requests.batch + num_threads - 1) / num_threads;
+        const uint32_t end = min_of((thread + 1) * sums.requests, p.requests.batch);
+        uint32_t query_tiles = 0;
+#pragma unroll 1
+        for (uint32_t r = thread * sums.requests; r < end; r++) {
+            const QueryRun run = QueryRun::of(p, r);
+            query_tiles += Unit::tiles_of(run, p.group);
+            if (in_rounds(p, run) == 0)
                 continue;
             const uint32_t place = ptx::atomic_add(&num_long, 1);
             if (place < max_long)
                 long_requests[place] = r;
         }
-    }
-
-    static __device__ __forceinline__ uint64_t cost_of(const Unit& unit) {
-        return unit.tiles + unit_cost;
-    }
-
-    // Each thread counts the query tiles of a run of requests, then the cost of a run of query
-    // tiles, of which `start` is the first. Returns the thread's.
-    __device__ __forceinline__ uint64_t add_up(const ftj_extend_params& p, Sums& sums,
-                                               bool in_rounds, Unit& start) const {
-        const uint32_t thread = ptx::thread_index();
-        const uint32_t run = (p.requests.batch + num_threads - 1) / num_threads;
-        const uint32_t run_end = min_of((thread + 1) * run, p.requests.batch);
-        uint32_t query_tiles = 0;
-        for (uint32_t r = thread * run; r < run_end; r++) {
-            const QueryRun of = QueryRun::of(p, r);
-            query_tiles += Unit::tiles_of(of, p.group) - first_cut(p, of, in_rounds);
-        }
-        ptx::sync_block();
         sums.query_tiles[thread] = query_tiles;
         ptx::sync_block();
         query_tiles = 0;
         for (uint32_t t = 0; t < min_of(num_threads, p.requests.batch); t++)
             query_tiles += sums.query_tiles[t];
-
         const uint32_t share = (query_tiles + num_threads - 1) / num_threads;
-        const uint32_t first = min_of(thread * share, query_tiles);
-        sums.used = share ? (query_tiles + share - 1) / share : 0;
-        const uint32_t mine = min_of(share, query_tiles - first);
-        uint64_t cost = 0;
-        if (mine) {
-            locate(p, sums, run, first, in_rounds, start);
-            Unit at = start;
-            for (uint32_t i = 0; i < mine; i++) {
-                if (i)
-                    step(p, at, p.num_kv_heads, in_rounds);
-                cost += cost_of(at) * p.num_kv_heads;
-            }
-        }
-        sums.costs[thread] = cost;
-        ptx::sync_block();
-        return cost;
+        sums.first = min_of(thread * share, query_tiles);
+        sums.mine = min_of(share, query_tiles - sums.first);
     }
 
-    // The query tile `at`, counted over all that add_up() counts.
-    __device__ __forceinline__ void locate(const ftj_extend_params& p, const Sums& sums,
-                                           uint32_t run, uint32_t at, bool in_rounds,
-                                           Unit& unit_at) const {
-        uint32_t thread = 0;
-        for (; at >= sums.query_tiles[thread]; thread++)
-            at -= sums.query_tiles[thread];
-        unit_at = {};
-        for (uint32_t r = thread * run;; r++) {
-            unit_at.request = r;
-            unit_at.run = QueryRun::of(p, r);
-            const uint32_t first = first_cut(p, unit_at.run, in_rounds);
-            const uint32_t tiles = Unit::tiles_of(unit_at.run, p.group) - first;
-            if (at < tiles) {
-                unit_at.enter(p, first + at);
-                return;
-            }
-            at -= tiles;
-        }
+    // The cost of a query tile, all heads of it.
+    __device__ __forceinline__ void add(const ftj_extend_params& p, const Unit& at,
+                                        Cost& sum) const {
+        const uint64_t cost = cost_of(at) * p.num_kv_heads;
+        sum.all += cost;
+        if (at.index >= in_rounds(p, at.run))
+            sum.cut += cost;
     }
 
-    // So many heads on, into the next query tile if need be. There must be one.
-    __device__ __forceinline__ void step(const ftj_extend_params& p, Unit& at, uint32_t heads,
-                                         bool in_rounds) const {
-        at.tile = 0;
-        at.head += heads;
-        if (at.head < p.num_kv_heads)
-            return;
-        at.head -= p.num_kv_heads;
-        uint32_t to = at.index + 1;
-        while (to >= Unit::tiles_of(at.run, p.group)) {
+    // To query tile `index` of the request, or so many on in those that follow, which are entered,
+    // if `is_cut`, where their rounds end. There must be one.
+    __device__ __forceinline__ void go(const ftj_extend_params& p, Unit& at, uint32_t index,
+                                       bool is_cut) const {
+#pragma unroll 1
+        for (uint32_t tiles; index >= (tiles = Unit::tiles_of(at.run, p.group));) {
             at.run = QueryRun::of(p, ++at.request);
-            to = first_cut(p, at.run, in_rounds);
+            index = index - tiles + (is_cut ? in_rounds(p, at.run) : 0);
         }
-        at.enter(p, to);
-    }
-    __device__ __forceinline__ void step(const ftj_extend_params& p, Unit& at,
-                                         uint32_t heads) const {
-        step(p, at, heads, has_rounds);
+        at.enter(p, index);
     }
 
     // What each block lacks of an equal share when it has had its units of all rounds. If one has
     // too much already, there are no rounds.
-    __device__ __forceinline__ void share_out(const ftj_extend_params& p, uint64_t total) {
+    __device__ __forceinline__ void share_out(uint64_t total, uint64_t had) {
         const uint32_t block = ptx::thread_index();
-        const bool may_have = num_long && num_long <= max_long;
         if (block == 0)
             blocks = uint32_t(min_of((total + min_share - 1) / min_share, uint64_t(blocks)));
         ptx::sync_block();
+        uint64_t share = 0;
         if (block < blocks) {
-            const uint64_t share = total * (block + 1) / blocks - total * block / blocks;
-            const uint64_t in_rounds = may_have ? add_rounds(p, block) : 0;
-            if (in_rounds + min_share > share)
+            const uint64_t equal = total / blocks;
+            const auto rest = uint32_t(total - equal * blocks);
+            share = equal + rest * (block + 1) / blocks - rest * block / blocks;
+            if (had + min_share > share)
                 has_rounds = 0;  // whoever says so
-            shares[block] = uint32_t(share - min_of(in_rounds, share));
         }
         ptx::sync_block();
-        const bool keeps = may_have && has_rounds;
+        const bool keeps = may_have_rounds() && has_rounds;
         ptx::sync_block();
-        if (ptx::thread_index() == 0)
+        if (block == 0)
             has_rounds = keeps;
-        if (block < blocks && may_have && !keeps)
-            shares[block] = uint32_t(total * (block + 1) / blocks - total * block / blocks);
+        if (block < blocks)
+            shares[block] = uint32_t(keeps ? share - had : share);
         ptx::sync_block();
     }
 
-    // Units of a long request are counted through its query tiles, all kv heads of each.
+    // Units of a long request are counted through its query tiles, all kv heads of each. In every
+    // other round blocks take them from the last to the first.
     __device__ __forceinline__ uint32_t unit_of_round(uint32_t round, uint32_t block) const {
         return round * blocks + (round % 2 ? blocks - 1 - block : block);
     }
-    __device__ __forceinline__ uint32_t units_in_rounds(const ftj_extend_params& p,
-                                                        const QueryRun& run) const {
-        return first_cut(p, run, true) * p.num_kv_heads;
-    }
 
-    // Cost of a block's units of all rounds.
-    __device__ __forceinline__ uint64_t add_rounds(const ftj_extend_params& p,
-                                                   uint32_t block) const {
-        uint64_t cost = 0;
-        for (uint32_t i = 0; i < num_long; i++) {
-            Unit at = {};
-            at.request = long_requests[i];
-            at.run = QueryRun::of(p, at.request);
-            const uint32_t units = units_in_rounds(p, at.run);
-            for (uint32_t round = 0; round * blocks < units; round++) {
-                const uint32_t mine = unit_of_round(round, block);
+    __device__ __forceinline__ bool may_have_rounds() const {
+        return num_long && num_long <= max_long;
+    }
+    __device__ __forceinline__ Rounds first_round(uint32_t block) const {
+        return {may_have_rounds() && block < blocks ? 0 : num_long, 0};
+    }
+    // To the request of a block's next unit, and its head there, before go() to query tile `index`.
+    // False: the block has had its units of all rounds.
+    __device__ __forceinline__ bool next_of_rounds(const ftj_extend_params& p, uint32_t block,
+                                                   Rounds& at, Unit& unit_at,
+                                                   uint32_t& index) const {
+#pragma unroll 1
+        for (; at.request < num_long; at.request++, at.round = 0) {
+            unit_at.request = long_requests[at.request];
+            unit_at.run = QueryRun::of(p, unit_at.request);
+            const uint32_t units = in_rounds(p, unit_at.run) * p.num_kv_heads;
+#pragma unroll 1
+            while (at.round * blocks < units) {
+                const uint32_t mine = unit_of_round(at.round++, block);
                 if (mine >= units)
                     continue;
-                at.enter(p, mine / p.num_kv_heads);
-                cost += cost_of(at);
-            }
-        }
-        return cost;
-    }
-
-    __device__ __forceinline__ bool next_of_rounds(const ftj_extend_params& p) {
-        for (; at_long < num_long; at_long++, at_unit = 0) {
-            const uint32_t request = long_requests[at_long];
-            const QueryRun run = QueryRun::of(p, request);
-            const uint32_t units = units_in_rounds(p, run);
-            for (; at_unit * blocks < units; at_unit++) {
-                const uint32_t mine = unit_of_round(at_unit, ptx::block_index());
-                if (mine >= units)
-                    continue;
-                unit.request = request;
-                unit.run = run;
-                unit.head = mine % p.num_kv_heads;
-                unit.tile = 0;
-                unit.enter(p, mine / p.num_kv_heads);
-                end = unit.tiles;
-                at_unit++;
+                unit_at.head = mine % p.num_kv_heads;
+                unit_at.tile = 0;
+                index = mine / p.num_kv_heads;
                 return true;
             }
         }
         return false;
     }
 
-    // The thread whose run of query tiles holds the first tile of the block's range walks it once
-    // more.
-    __device__ __forceinline__ void enter_range(const ftj_extend_params& p, const Sums& sums,
-                                                Unit& start, uint64_t cost) {
+    // To the next unit of the range, if one has been there. True: it is in query tile `index`.
+    __device__ __forceinline__ bool step(const ftj_extend_params& p, uint32_t& index) {
+        if (!is_cut || left <= unit_cost)
+            return false;
+        owed = unit_cost;
+        cut.tile = 0;
+        if (++cut.head < p.num_kv_heads)
+            return false;
+        cut.head = 0;
+        index = cut.index + 1;
+        return true;
+    }
+
+    __device__ __forceinline__ Range find_range(const Sums& sums) const {
         const uint32_t block = ptx::block_index();
         uint64_t begin = 0;
         for (uint32_t b = 0; b < min_of(block, blocks); b++)
             begin += shares[b];
-        const uint64_t before = sums.before(ptx::thread_index());
-        if (block >= blocks || begin < before || begin >= before + cost)
-            return;
-        uint64_t skip = begin - before;
-        for (uint64_t of; skip >= (of = cost_of(start) * p.num_kv_heads); skip -= of)
-            step(p, start, p.num_kv_heads);
-        const uint32_t in_tile = uint32_t(skip), of_unit = uint32_t(cost_of(start));
+        const uint64_t before = has_rounds ? sums.before.cut : sums.before.all;
+        const uint64_t cost = has_rounds ? sums.cost.cut : sums.cost.all;
+        return {begin - before, block < blocks && begin >= before && begin < before + cost};
+    }
+
+    // Whether the block's range begins in this query tile.
+    __device__ __forceinline__ bool enter_range(const ftj_extend_params& p, Range& range,
+                                                const Unit& at) {
+        if (has_rounds && at.index < in_rounds(p, at.run))
+            return false;
+        const uint64_t cost = cost_of(at) * p.num_kv_heads;
+        if (range.skip >= cost) {
+            range.skip -= cost;
+            return false;
+        }
+        const uint32_t in_tile = uint32_t(range.skip), of_unit = uint32_t(cost_of(at));
         const uint32_t in_unit = in_tile % of_unit;
-        start.head = in_tile / of_unit;
-        start.tile = in_unit - min_of(in_unit, unit_cost);
-        cut = start;
-        left = shares[block];
+        cut = at;
+        cut.head = in_tile / of_unit;
+        cut.tile = in_unit - min_of(in_unit, unit_cost);
+        left = shares[ptx::block_index()];
         owed = unit_cost - min_of(in_unit, unit_cost);
+        return true;
     }
 
     // Parts of a unit that this block starts, and of which so many tiles are left to others.
     __device__ __forceinline__ uint32_t count_parts(uint32_t left) const {
         uint32_t block = ptx::block_index();
         uint32_t count = 1;
+#pragma unroll 1
         for (; left; count++)
             left -= min_of(left, shares[++block]);
         return count;

@@ -28,17 +28,19 @@ struct WidenFp8 {
 
     __device__ __forceinline__ ptx::Words4 widen(const ptx::Words4& codes, uint32_t, int i) const {
         const uint32_t low = codes.w[2 * i], high = codes.w[2 * i + 1];
-        return {{widen2(ptx::prmt(low, 0, 0x4140)), widen2(ptx::prmt(low, 0, 0x4342)),
-                 widen2(ptx::prmt(high, 0, 0x4140)), widen2(ptx::prmt(high, 0, 0x4342))}};
+        return {{widen2(ptx::prmt_signs<0x9180>(low, low)),
+                 widen2(ptx::prmt_signs<0xb3a2>(low, low)),
+                 widen2(ptx::prmt_signs<0x9180>(high, high)),
+                 widen2(ptx::prmt_signs<0xb3a2>(high, high))}};
     }
 
 private:
-    // A code at the bottom of each half. Exponent and mantissa at bf16's places, the sign four
-    // below its own; 2^(127 - 7) makes up for the difference of the biases.
+    // A code at the bottom of each half, and above it eight times its sign. Four places up, sign,
+    // exponent and mantissa are where bf16 has them; 2^(127 - 7) makes up for the difference of the
+    // biases.
     static __device__ __forceinline__ uint32_t widen2(uint32_t codes) {
-        constexpr uint32_t signs = 0x08000800u, bias_difference = 0x7b807b80u;
-        const uint32_t fields = codes << 4;
-        return ptx::mul_bf16x2(fields + (fields & signs) * 15, bias_difference);
+        constexpr uint32_t fields = 0x87f087f0u, bias_difference = 0x7b807b80u;
+        return ptx::mul_bf16x2(codes << 4 & fields, bias_difference);
     }
 };
 

@@ -27,6 +27,8 @@ struct AttnExtendSm90 {
     using Unit = typename Rings::Unit;
     using Work = typename Rings::Work;
     using TileCursor = typename Rings::TileCursor;
+    using TileKeys = typename Rings::TileKeys;
+    using Scales = typename Rings::Scales;
     using Products = GroupProducts<Config>;
     using Rows = GroupRows<Config>;
     static constexpr int head_dim = Config::head_dim;
@@ -66,6 +68,7 @@ private:
         typename Rings::QueryCursor queries;
         TileCursor keys = TileCursor(0);
         TileCursor values = TileCursor(1);
+        uint32_t own_scales = ptx::opaque(Scales::own_offset());  // kept: see CodeFeed::thread
     };
 
     static __device__ __forceinline__ void consume(const ftj_extend_params& p, uint32_t group) {
@@ -121,6 +124,7 @@ private:
                                                   uint32_t group, Rows& rows,
                                                   typename Rows::Outputs& out, Cursors& at) {
         const uint32_t first = order.unit.tile, end = order.end;
+        const auto keys = TileKeys::of(order.unit);
         typename Rows::Scores scores;
         typename Rows::Weights weights;
 #pragma unroll
@@ -128,69 +132,89 @@ private:
             out[i] = 0;
 
         at.queries.wait_filled();
+        see(false);
         const uint32_t query = at.queries.tile() + group * Products::Query::bytes;
-        start_scores(query, at.keys, scores);
-        ptx::wgmma_wait<0>();
-        ptx::wgmma_keep(scores);
-        weigh(p, order.unit, first, rows, scores, at);
-        round(order.unit, first, rows, scores, at, weights);
+        typename Scales::Columns scales;
+        start_scores(query, keys.is_cached(first), at, scales, scores);
+        take_scores<0>(keys.is_cached(first), scales, at, scores);
+        rows.weigh(p, order.unit, keys.first(first), keys.end(first), scores);
+        round(keys.is_cached(first), at, scores, weights);
 #pragma unroll 1
         for (uint32_t tile = first + 1; tile < end; tile++) {
-            start_scores(query, at.keys, scores);
-            start_outputs(weights, at.values, out);
-            ptx::wgmma_wait<1>();
-            ptx::wgmma_keep(scores);
-            weigh(p, order.unit, tile, rows, scores, at);
+            start_scores(query, keys.is_cached(tile), at, scales, scores);
+            start_outputs(weights, keys.is_cached(tile - 1), at.values, out);
+            take_scores<1>(keys.is_cached(tile), scales, at, scores);
+            rows.weigh(p, order.unit, keys.first(tile), keys.end(tile), scores);
             ptx::wgmma_wait<0>();
             ptx::wgmma_keep(out);
             give_back(at.values);
             rows.rescale(out);
-            round(order.unit, tile, rows, scores, at, weights);
+            round(keys.is_cached(tile), at, scores, weights);
         }
         give_back(at.queries);
-        start_outputs(weights, at.values, out);
+        start_outputs(weights, keys.is_cached(end - 1), at.values, out);
         ptx::wgmma_wait<0>();
         ptx::wgmma_keep(out);
         give_back(at.values);
     }
 
-    // The copies are ordinary writes, and the products read through another proxy.
-    static __device__ __forceinline__ void start_scores(uint32_t query, const TileCursor& keys,
+    // 16-bit rows come by cp.async, which is an ordinary write, and whose end no thread of the
+    // producer waits for; the products read through another proxy. Codes are widened by threads
+    // that see to it themselves.
+    static __device__ __forceinline__ void see(bool is_widened) {
+        if (!is_widened)
+            ptx::fence_proxy_async_shared();
+    }
+
+    // Row scales of K are loaded before the products start: later loads would queue up behind
+    // those. Either side's have landed when its stage is given back. K's are in registers before
+    // the fence that the products start after, V's are in the weights, and a stage is given back
+    // when its products have ended.
+    static __device__ __forceinline__ void start_scores(uint32_t query, bool is_cached,
+                                                        const Cursors& at,
+                                                        typename Scales::Columns& scales,
                                                         typename Rows::Scores& scores) {
-        keys.wait_filled();
-        ptx::fence_proxy_async_shared();
+        const bool is_widened = Config::KWiden::is_coded && is_cached;
+        at.keys.wait_filled();
+        if (is_widened)
+            Scales::load(at.keys.scales() + at.own_scales, scales);
+        see(is_widened);
         ptx::wgmma_keep(scores);
         ptx::wgmma_fence();
-        Products::start_scores(query, keys.tile(), scores);
+        Products::start_scores(query, at.keys.tile(), scores);
     }
     static __device__ __forceinline__ void start_outputs(const typename Rows::Weights& weights,
-                                                         const TileCursor& values,
+                                                         bool is_cached, const TileCursor& values,
                                                          typename Rows::Outputs& out) {
         values.wait_filled();
-        ptx::fence_proxy_async_shared();
+        see(Config::VWiden::is_coded && is_cached);
         ptx::wgmma_keep(out);
         ptx::wgmma_fence();
         Products::start_outputs(weights, values.tile(), out);
     }
 
-    // K of the tile has been read when its scales have.
-    static __device__ __forceinline__ void weigh(const ftj_extend_params& p, const Unit& unit,
-                                                 uint32_t tile, Rows& rows,
-                                                 typename Rows::Scores& scores, Cursors& at) {
-        const bool in_cache = tile < unit.cached_tiles;
-        if (Config::KWiden::is_coded && in_cache)
-            Rows::scale(at.keys.scales(), scores);
+    // The scores that were started, when at most `pending` products are still under way, times the
+    // row scales of K.
+    template <int pending>
+    static __device__ __forceinline__ void take_scores(bool is_cached,
+                                                       const typename Scales::Columns& scales,
+                                                       Cursors& at, typename Rows::Scores& scores) {
+        ptx::wgmma_wait<pending>();
+        ptx::wgmma_keep(scores);
         give_back(at.keys);
-        rows.weigh(p, unit, Rings::first_token(unit, tile),
-                   in_cache ? unit.cached.end : unit.fresh.end, scores);
+        if (Config::KWiden::is_coded && is_cached)
+            Scales::apply(scales, scores);
     }
 
-    static __device__ __forceinline__ void round(const Unit& unit, uint32_t tile, const Rows& rows,
-                                                 typename Rows::Scores& scores, const Cursors& at,
+    // Weights, times the row scales of V.
+    static __device__ __forceinline__ void round(bool is_cached, const Cursors& at,
+                                                 typename Rows::Scores& scores,
                                                  typename Rows::Weights& weights) {
-        if (Config::VWiden::is_coded && tile < unit.cached_tiles) {
+        if (Config::VWiden::is_coded && is_cached) {
+            typename Scales::Columns scales;
             at.values.wait_filled();
-            Rows::scale(at.values.scales(), scores);
+            Scales::load(at.values.scales() + at.own_scales, scales);
+            Scales::apply(scales, scores);
         }
         Rows::round(scores, weights);
     }

@@ -99,12 +99,12 @@ FTJ_DEVICE uint32_t atomic_add(uint32_t* address, uint32_t v) {
 #include "ptx/ptx_cpu_group.cuh"
 
 // The last line of a unit: what the library finds in the shared object.
-#define FTJ_CPU_ENTRY(Params)                                                                      \
+#define FTJ_CPU_ENTRY(kernel, Params)                                                              \
     static void ftj_cpu_run(ftj_cpu_block* block, const void* params) {                            \
         ftj::ptx::running_block = block;                                                           \
         if (block->thread_index == 0) /* it is the first to run */                                 \
             ftj::ptx::wgmma_reset();                                                               \
-        ftj_kernel(*static_cast<const Params*>(params));                                           \
+        kernel(*static_cast<const Params*>(params));                                               \
     }                                                                                              \
     extern "C" {                                                                                   \
     extern const ftj_cpu_entry ftj_cpu_kernel __attribute__((visibility("default")));              \

@@ -270,7 +270,7 @@ int cuModuleGetFunction(struct CUfunc_st **function, struct CUmod_st *module, co
     if (result)
         return result;
     *function = module->function;
-    return strcmp(name, "ftj_kernel") == 0 ? 0 : FTJ_CU_ERROR_NOT_FOUND;
+    return strncmp(name, "ftj_", 4) == 0 ? 0 : FTJ_CU_ERROR_NOT_FOUND;
 }
 
 int cuFuncLoad(struct CUfunc_st *function)

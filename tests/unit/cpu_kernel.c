@@ -19,7 +19,7 @@ static const char before_body[] =
     "    uint32_t* const out = pointer<uint32_t>(params.out);\n"
     "    const uint32_t thread = ptx::thread_index();\n"
     "    const uint32_t block = ptx::block_index();\n";
-static const char after_body[] = "}\nFTJ_CPU_ENTRY(Params)\n";
+static const char after_body[] = "}\nFTJ_CPU_ENTRY(ftj_kernel, Params)\n";
 
 ftj_status cpu_kernel_compile(const char *unit, const struct ftj_log *log, struct ftj_bytes *code)
 {

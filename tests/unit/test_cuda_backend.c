@@ -81,7 +81,8 @@ static struct ftj_bytes image_for(unsigned int sm, Elf64_Ehdr *header)
     return (struct ftj_bytes){.data = (uint8_t *)header, .size = sizeof(*header)};
 }
 
-static const struct ftj_config config = {.num_threads = 256, .smem_bytes = 100000};
+static const struct ftj_config config = {
+    .variant = "attn_decode_sm90", .num_threads = 256, .smem_bytes = 100000};
 
 static ftj_status load(struct ftj_module *module)
 {
@@ -235,7 +236,7 @@ Test(cuda_backend, calls_a_refused_image_damaged)
         {"cuModuleLoadData:222", FTJ_E_DAMAGED, "the driver (CUDA 12.4)"},
         {"cuModuleLoadData:300", FTJ_E_DAMAGED, "FAKE_ERROR_300"},
         {"cuModuleLoadData:400", FTJ_E_DAMAGED, "FAKE_ERROR_400"},
-        {"cuModuleGetFunction:500", FTJ_E_DAMAGED, "ftj_kernel"},
+        {"cuModuleGetFunction:500", FTJ_E_DAMAGED, "(ftj_attn_decode_sm90)"},
         {"cuModuleLoadData:2", FTJ_E_NO_MEMORY, "out of memory"},
         {"cuModuleLoadData:700", FTJ_E_DRIVER, "cuModuleLoadData"},
         {"cuFuncLoad:700", FTJ_E_DRIVER, "cuFuncLoad"},

@@ -65,7 +65,7 @@ static const char unit[] =
     "                split.columns.first / 8,\n"
     "            split.first_slot, split.parts};\n"
     "}\n"
-    "FTJ_CPU_ENTRY(ftj_decode_params)\n";
+    "FTJ_CPU_ENTRY(ftj_kernel, ftj_decode_params)\n";
 
 /* A run of tiles of one unit, as a block has it. */
 struct run {

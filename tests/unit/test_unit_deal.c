@@ -38,7 +38,7 @@ static const char unit[] =
     "        *to++ = {deal.unit.request, deal.unit.index, deal.unit.head, deal.unit.tile,\n"
     "                 deal.end, deal.unit.tiles, deal.slot, deal.parts};\n"
     "}\n"
-    "FTJ_CPU_ENTRY(ftj_extend_params)\n";
+    "FTJ_CPU_ENTRY(ftj_kernel, ftj_extend_params)\n";
 
 struct part {
     uint32_t request, index, head, tile, end, tiles, slot, parts;
@@ -173,7 +173,7 @@ Test(unit_deal, gives_every_tile_once_in_equal_shares)
     cr_assert_eq(cpu_kernel_compile(unit, &log, &code), FTJ_OK);
     cr_assert_eq(ftj_cpu_backend_init(&backend, &(ftj_settings){.kind = FTJ_DEVICE_CPU}, &log),
                  FTJ_OK);
-    const struct ftj_config config = {.num_threads = 384, .smem_bytes = 384 * 12 + 1024};
+    const struct ftj_config config = {.num_threads = 384, .smem_bytes = 384 * 20 + 12 * 16 + 1024};
     cr_assert_eq(backend.ops->module_load(&backend, &code, &config, &module), FTJ_OK);
 
     for (uint32_t i = 0; i < 24; i++) {

@@ -32,6 +32,6 @@ struct Config {
 };
 
 extern "C" __global__ __launch_bounds__(Config::num_threads, Config::min_blocks)
-void ftj_kernel(const __grid_constant__ ftj_extend_params params) {
+void ftj_attn_extend_sm75(const __grid_constant__ ftj_extend_params params) {
     ftj::AttnExtend<Config>::run(params);
 }

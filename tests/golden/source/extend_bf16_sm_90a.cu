@@ -6,7 +6,7 @@
 struct Config {
     static constexpr int num_threads = 384;
     static constexpr int min_blocks = 1;
-    static constexpr int smem_bytes = 198016;
+    static constexpr int smem_bytes = 230800;
     static constexpr int head_dim = 128;
     using Element = ftj::Bf16;
     using KWiden = ftj::Rows16Bit;
@@ -16,8 +16,8 @@ struct Config {
     static constexpr int block_rows = 128;
     static constexpr int tile_tokens = 128;
     static constexpr int new_tokens = 128;
-    static constexpr int num_stages = 4;
-    static constexpr int query_stages = 2;
+    static constexpr int num_stages = 6;
+    static constexpr int query_stages = 1;
     static constexpr int code_slots = 0;
     static constexpr int producer_registers = 72;
     static constexpr int consumer_registers = 216;
@@ -27,6 +27,6 @@ struct Config {
 };
 
 extern "C" __global__ __launch_bounds__(Config::num_threads, Config::min_blocks)
-void ftj_kernel(const __grid_constant__ ftj_extend_params params) {
+void ftj_attn_extend_sm90(const __grid_constant__ ftj_extend_params params) {
     ftj::AttnExtendSm90<Config>::run(params);
 }

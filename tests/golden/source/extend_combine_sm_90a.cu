@@ -13,6 +13,6 @@ struct Config {
 };
 
 extern "C" __global__ __launch_bounds__(Config::num_threads, Config::min_blocks)
-void ftj_kernel(const __grid_constant__ ftj_extend_params params) {
+void ftj_extend_combine(const __grid_constant__ ftj_extend_params params) {
     ftj::ExtendCombine<Config>::run(params);
 }

@@ -4,29 +4,29 @@
 #include "kernel/attn_extend_sm90.cuh"
 
 struct Config {
-    static constexpr int num_threads = 384;
+    static constexpr int num_threads = 512;
     static constexpr int min_blocks = 1;
-    static constexpr int smem_bytes = 217968;
+    static constexpr int smem_bytes = 200624;
     static constexpr int head_dim = 128;
     using Element = ftj::Bf16;
     using KWiden = ftj::WidenFp8;
     using VWiden = ftj::WidenNvfp4;
     static constexpr int page_size = 64;
-    static constexpr int num_consumers = 2;
-    static constexpr int block_rows = 128;
-    static constexpr int tile_tokens = 128;
-    static constexpr int new_tokens = 128;
-    static constexpr int num_stages = 4;
+    static constexpr int num_consumers = 3;
+    static constexpr int block_rows = 192;
+    static constexpr int tile_tokens = 64;
+    static constexpr int new_tokens = 64;
+    static constexpr int num_stages = 8;
     static constexpr int query_stages = 1;
-    static constexpr int code_slots = 3;
-    static constexpr int producer_registers = 88;
-    static constexpr int consumer_registers = 208;
+    static constexpr int code_slots = 2;
+    static constexpr int producer_registers = 80;
+    static constexpr int consumer_registers = 144;
     static constexpr bool slots_contiguous = true;
     static constexpr bool slot_table = false;
     static constexpr bool has_softcap = false;
 };
 
 extern "C" __global__ __launch_bounds__(Config::num_threads, Config::min_blocks)
-void ftj_kernel(const __grid_constant__ ftj_extend_params params) {
+void ftj_attn_extend_sm90(const __grid_constant__ ftj_extend_params params) {
     ftj::AttnExtendSm90<Config>::run(params);
 }

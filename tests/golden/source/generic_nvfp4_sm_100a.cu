@@ -17,6 +17,6 @@ struct Config {
 };
 
 extern "C" __global__ __launch_bounds__(Config::num_threads, Config::min_blocks)
-void ftj_kernel(const __grid_constant__ ftj_generic_params params) {
+void ftj_attn_generic(const __grid_constant__ ftj_generic_params params) {
     ftj::AttnGeneric<Config>::run(params);
 }

@@ -12,6 +12,6 @@ struct Config {
 };
 
 extern "C" __global__ __launch_bounds__(Config::num_threads, Config::min_blocks)
-void ftj_kernel(const __grid_constant__ ftj_merge_params params) {
+void ftj_state_merge(const __grid_constant__ ftj_merge_params params) {
     ftj::StateMerge<Config>::run(params);
 }

@@ -35,6 +35,6 @@ struct Config {
 };
 
 extern "C" __global__ __launch_bounds__(Config::num_threads, Config::min_blocks)
-void ftj_kernel(const __grid_constant__ ftj_decode_params params) {
+void ftj_attn_decode_sm90(const __grid_constant__ ftj_decode_params params) {
     ftj::AttnDecode<Config>::run(params);
 }

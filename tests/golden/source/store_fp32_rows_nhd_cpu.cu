@@ -21,7 +21,7 @@ struct Config {
 };
 
 extern "C" __global__ __launch_bounds__(Config::num_threads, Config::min_blocks)
-void ftj_kernel(const __grid_constant__ ftj_store_params params) {
+void ftj_kv_store(const __grid_constant__ ftj_store_params params) {
     ftj::KvStore<Config>::run(params);
 }
-FTJ_CPU_ENTRY(ftj_store_params)
+FTJ_CPU_ENTRY(ftj_kv_store, ftj_store_params)

@@ -21,6 +21,6 @@ struct Config {
 };
 
 extern "C" __global__ __launch_bounds__(Config::num_threads, Config::min_blocks)
-void ftj_kernel(const __grid_constant__ ftj_store_params params) {
+void ftj_kv_store_sm90(const __grid_constant__ ftj_store_params params) {
     ftj::KvStore<Config>::run(params);
 }
