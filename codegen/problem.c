@@ -220,8 +220,7 @@ bool ftj_desc_needs(const ftj_attention_desc *desc, enum ftj_kernel_op op)
 {
     const bool is_short = op == FTJ_KERNEL_SHORT || op == FTJ_KERNEL_SHORT_COMBINE;
     return desc->ops & ftj_kernel_op_bit(op) &&
-           (!is_short ||
-            ftj_runs_pay(desc->kv.shape.head_dim, group_of(desc), desc->short_queries));
+           (!is_short || ftj_runs_pay(&desc->kv.shape, group_of(desc), desc->short_queries));
 }
 
 void ftj_problem_init(struct ftj_problem *problem, enum ftj_kernel_op op,

@@ -23,7 +23,7 @@ void ftj_write_store(struct ftj_text *text, const struct ftj_problem *problem,
 #define PART_SUM_BYTES 24u
 
 /* Whether decode's kernels serve runs of up to so many queries faster than an extend's. */
-bool ftj_runs_pay(uint32_t head_dim, uint32_t group, uint32_t queries);
+bool ftj_runs_pay(const ftj_kv_shape *kv, uint32_t group, uint32_t queries);
 
 bool ftj_tune_decode(const struct ftj_problem *problem, const struct ftj_device *device,
                      struct ftj_config *config);

@@ -12,7 +12,7 @@
 #define WARP_SIZE           32u
 #define REGISTER_BUDGET     256u /* n_tiles * head_dim: what O and Q may take of 255 registers */
 #define OUTPUT_BUDGET       512u /* n_tiles * head_dim: what O may, with Q in shared memory */
-#define MAX_PASSES          2u   /* over the keys, for a run of queries */
+#define MAX_COLUMNS         32u  /* of a run of queries */
 #define WIDE_WARPS          8u   /* an SM runs with 255 registers each */
 #define NARROW_REGISTERS    72u  /* O, Q and scores of a kernel that is to run sixteen warps */
 #define COPY_REGISTERS      8u   /* where lanes copy rows themselves, and 128 registers are all */
@@ -50,10 +50,14 @@ static uint32_t n_tiles(const struct ftj_problem *problem)
     return divide_up(all, divide_up(all, most_tiles(problem->head_dim, is_run)));
 }
 
-bool ftj_runs_pay(uint32_t head_dim, uint32_t group, uint32_t queries)
+/* On an H200 an extend of a few queries over 16 bits reads at 0.89 of what memory gives, over codes
+ * at 0.2 to 0.4, in one pass for 128 rows. */
+bool ftj_runs_pay(const ftj_kv_shape *kv, uint32_t group, uint32_t queries)
 {
-    const uint32_t tiles = divide_up(group * queries, 8);
-    return queries > 1 && divide_up(tiles, most_tiles(head_dim, true)) <= MAX_PASSES;
+    const bool has_codes = kv->k_format != FTJ_KV_16BIT || kv->v_format != FTJ_KV_16BIT;
+    const uint32_t columns = group * queries;
+    const uint32_t passes = divide_up(divide_up(columns, 8), most_tiles(kv->head_dim, true));
+    return queries > 1 && columns <= MAX_COLUMNS && passes <= (has_codes ? 2 : 1);
 }
 
 static uint32_t row_bytes(ftj_kv_format format, uint32_t head_dim)

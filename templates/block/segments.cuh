@@ -37,8 +37,8 @@ struct Visible {
     static __device__ __forceinline__ uint32_t first_row(uint32_t request) { return request; }
     __device__ __forceinline__ Visible seen_by_all(const ftj_decode_params&) const { return *this; }
 
-    // Blocks of columns that a kv head has; and units, of so many of the request, that all requests
-    // have alike.
+    // Blocks of columns that a kv head has. A request's units are those of all kv heads: a factor
+    // that all requests have alike, and one of its own.
     static __device__ __forceinline__ uint32_t head_blocks(const ftj_decode_params& p) {
         return p.head_blocks;
     }
@@ -203,8 +203,8 @@ struct Cut {
     using Keys = typename Table::Keys;
     using Place = RowPlace<Keys>;
     const ftj_decode_params& p;
-    uint32_t num_units;  // of a request; where requests have runs, of a block of columns of one
-    uint32_t count;      // requests that show a key, or blocks of columns of such
+    uint32_t num_units;  // of a request, but for its own factor
+    uint32_t count;      // requests that show a key, each times its own factor
     uint32_t has_empty;  // some requests show no key to any query
     uint32_t blocks;     // that have work
     uint32_t each;

@@ -51,11 +51,15 @@ static void choose_queries(struct extend_shape *shape, uint32_t i)
 {
     static const uint32_t wanted[5] = {8, 4, 2, 3, 5};
     struct attention_shape *attention = &shape->attention;
+    const ftj_kv_shape kv = {.k_format = attention->k_format,
+                             .v_format = attention->v_format,
+                             .head_dim = attention->head_dim};
     for (shape->short_queries = wanted[i % 5];
-         !ftj_runs_pay(attention->head_dim, attention->group, shape->short_queries);
-         shape->short_queries--) {
-        if (shape->short_queries < 2)
-            attention->group = shape->short_queries = 4;
+         !ftj_runs_pay(&kv, attention->group, shape->short_queries); shape->short_queries--) {
+        if (shape->short_queries > 2)
+            continue;
+        attention->group = 3;
+        shape->short_queries = 5;
     }
 }
 

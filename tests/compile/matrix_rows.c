@@ -87,8 +87,10 @@ struct matrix_row matrix_row_at(bool all, size_t index)
 /* As many as decode's kernels take, up to 8: the most registers. */
 static uint32_t short_queries(const struct matrix_row *row)
 {
+    const ftj_kv_shape shape = {
+        .k_format = row->k_format, .v_format = row->v_format, .head_dim = row->head_dim};
     uint32_t queries = 8;
-    while (queries > 1 && !ftj_runs_pay(row->head_dim, row->group, queries))
+    while (queries > 1 && !ftj_runs_pay(&shape, row->group, queries))
         queries--;
     return queries;
 }

@@ -149,18 +149,24 @@ Test(short_runs, have_room_in_the_workspace)
 Test(short_runs, pay_up_to_a_number_of_columns)
 {
     static const struct {
+        ftj_kv_format v_format;
         uint32_t head_dim, group, queries;
         bool pays;
     } rows[] = {
-        {128, 4, 1, false}, /* a decode */
-        {128, 4, 2, true},   {128, 4, 8, true}, {128, 8, 8, true},
-        {128, 16, 8, false}, {64, 8, 8, true},  {256, 8, 4, true},
-        {256, 8, 8, false},  {512, 8, 2, true}, {512, 8, 3, false},
+        {FTJ_KV_16BIT, 128, 4, 1, false}, /* a decode */
+        {FTJ_KV_16BIT, 128, 4, 2, true},  {FTJ_KV_16BIT, 128, 4, 8, true},
+        {FTJ_KV_NVFP4, 128, 4, 8, true},  {FTJ_KV_NVFP4, 128, 4, 9, false},
+        {FTJ_KV_FP8, 64, 8, 4, true},     {FTJ_KV_FP8, 64, 8, 5, false},
+        {FTJ_KV_16BIT, 256, 8, 2, true},  {FTJ_KV_16BIT, 256, 8, 3, false}, /* two passes */
+        {FTJ_KV_FP8, 256, 8, 4, true},    {FTJ_KV_FP8, 512, 8, 2, true},
+        {FTJ_KV_FP8, 512, 8, 3, false}, /* three passes */
     };
-    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)
-        cr_expect_eq(ftj_runs_pay(rows[i].head_dim, rows[i].group, rows[i].queries), rows[i].pays,
-                     "head_dim %u, group %u, %u queries", rows[i].head_dim, rows[i].group,
-                     rows[i].queries);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        const ftj_kv_shape shape = {.v_format = rows[i].v_format, .head_dim = rows[i].head_dim};
+        cr_expect_eq(ftj_runs_pay(&shape, rows[i].group, rows[i].queries), rows[i].pays,
+                     "row %zu: head_dim %u, group %u, %u queries", i, rows[i].head_dim,
+                     rows[i].group, rows[i].queries);
+    }
 }
 
 Test(short_runs, of_more_than_64_queries_are_refused)
