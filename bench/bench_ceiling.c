@@ -20,7 +20,7 @@
  * the sum must be able to reach memory, or the compiler would drop the loads. */
 static const char read_source[] =
     "extern \"C\" __global__ __launch_bounds__(512, 2)\n"
-    "void ftj_kernel(const uint4 *in, unsigned long long count, uint4 *out) {\n"
+    "void ftj_bench_read(const uint4 *in, unsigned long long count, uint4 *out) {\n"
     "    const unsigned long long all = gridDim.x * 512ull;\n"
     "    const unsigned long long first = blockIdx.x * 512ull + threadIdx.x;\n"
     "    uint4 sum = {0, 0, 0, 0};\n"
@@ -43,7 +43,7 @@ static const char read_source[] =
 /* The same, but every load is stored. */
 static const char copy_source[] =
     "extern \"C\" __global__ __launch_bounds__(512, 2)\n"
-    "void ftj_kernel(const uint4 *in, unsigned long long count, uint4 *out) {\n"
+    "void ftj_bench_copy(const uint4 *in, unsigned long long count, uint4 *out) {\n"
     "    const unsigned long long all = gridDim.x * 512ull;\n"
     "    const unsigned long long first = blockIdx.x * 512ull + threadIdx.x;\n"
     "    for (unsigned long long at = first; at < count; at += 8 * all) {\n"
@@ -86,9 +86,9 @@ ftj_status bench_kernel_load(const struct bench_session *session, const char *na
         status = bench_driver_check(driver, driver->module_load(module, binary.code.data),
                                     "cuModuleLoadData");
     if (!status)
-        status =
-            bench_driver_check(driver, driver->module_function(function, *module, "ftj_kernel"),
-                               "cuModuleGetFunction");
+        status = bench_driver_check(
+            driver, driver->module_function(function, *module, ftj_kernel_symbol(name).name),
+            "cuModuleGetFunction");
 
     ftj_binary_finish(&binary);
     ftj_source_finish(&unit);

@@ -14,7 +14,7 @@ void bench_ceiling_finish(struct bench_session *session); /* zeroed is fine */
 FTJ_NODISCARD ftj_status bench_ceiling_read(struct bench_session *session, uint64_t bytes,
                                             double *gbs);
 
-/* Compile a source of one kernel, ftj_kernel, for the session's GPU, and load it. */
+/* Compile a source of one kernel, ftj_ and `name`, for the session's GPU, and load it. */
 FTJ_NODISCARD ftj_status bench_kernel_load(const struct bench_session *session, const char *name,
                                            const char *source, struct CUmod_st **module,
                                            struct CUfunc_st **function);

@@ -9,7 +9,7 @@
 #define CALLS_PER_SAMPLE 64
 #define NUM_SAMPLES      51
 
-static const char empty_source[] = "extern \"C\" __global__ void ftj_kernel() {}\n";
+static const char empty_source[] = "extern \"C\" __global__ void ftj_bench_empty() {}\n";
 
 static ftj_status call_decode(void *data, uint32_t index, struct CUstream_st *stream)
 {

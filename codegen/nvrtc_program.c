@@ -15,7 +15,6 @@
 #include "codegen/elf_image.h"
 #include "codegen/template_set.h"
 
-#define KERNEL_NAME  "ftj_kernel"
 #define MAX_SENTENCE 240
 #define MAX_OPTIONS  16
 #define NUM_MANNERS  5
@@ -259,7 +258,8 @@ static ftj_status judge(const struct job *job, const struct ftj_log *log, struct
                    : explain(job, job->call, nvrtc->error_string(job->result), binary);
 
     const unsigned int sm = (unsigned int)strtoul(target + strcspn(target, "0123456789"), NULL, 10);
-    const char *fault = ftj_elf_cubin_fault(job->code.data, job->code.size, sm, KERNEL_NAME);
+    const struct ftj_symbol symbol = ftj_kernel_symbol(template_id);
+    const char *fault = ftj_elf_cubin_fault(job->code.data, job->code.size, sm, symbol.name);
     return fault ? explain(job, "what it returned is unusable", fault, binary) : FTJ_OK;
 }
 

@@ -47,6 +47,7 @@ ftj_status ftj_source_init(struct ftj_source *source, const struct ftj_variant *
                            const struct ftj_problem *problem, const struct ftj_config *config,
                            const struct ftj_device *device)
 {
+    const struct ftj_symbol symbol = ftj_kernel_symbol(variant->name);
     struct ftj_text text = {0};
     write_title(&text, variant, problem);
     write_includes(&text, variant, device);
@@ -61,12 +62,12 @@ ftj_status ftj_source_init(struct ftj_source *source, const struct ftj_variant *
                            "extern \"C\" __global__ "
                            "__launch_bounds__(Config::num_threads, Config::min_blocks)\n");
     ftj_text_printf(&text,
-                    "void ftj_%s(const __grid_constant__ %s params) {\n"
+                    "void %s(const __grid_constant__ %s params) {\n"
                     "    ftj::%s<Config>::run(params);\n"
                     "}\n",
-                    variant->name, variant->params_type, variant->kernel);
+                    symbol.name, variant->params_type, variant->kernel);
     if (device->kind == FTJ_DEVICE_CPU)
-        ftj_text_printf(&text, "FTJ_CPU_ENTRY(ftj_%s, %s)\n", variant->name, variant->params_type);
+        ftj_text_printf(&text, "FTJ_CPU_ENTRY(%s, %s)\n", symbol.name, variant->params_type);
 
     if (text.failed) {
         ftj_text_finish(&text);
@@ -84,4 +85,11 @@ void ftj_source_finish(struct ftj_source *source)
 {
     ftj_text_finish(&source->text);
     memset(source, 0, sizeof(*source));
+}
+
+struct ftj_symbol ftj_kernel_symbol(const char *template_id)
+{
+    struct ftj_symbol symbol;
+    snprintf(symbol.name, sizeof(symbol.name), "ftj_%s", template_id);
+    return symbol;
 }

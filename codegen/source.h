@@ -20,4 +20,10 @@ FTJ_NODISCARD ftj_status ftj_source_init(struct ftj_source *source,
                                          const struct ftj_device *device);
 void ftj_source_finish(struct ftj_source *source);
 
+/* What the kernel of variant `template_id` is called in its source and in the machine code. */
+struct ftj_symbol {
+    char name[64];
+};
+struct ftj_symbol ftj_kernel_symbol(const char *template_id);
+
 #endif

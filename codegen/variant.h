@@ -8,7 +8,7 @@
 
 /* The tuned numbers of a kernel. Names are those of the generated Config's members. */
 struct ftj_config {
-    const char *variant; /* its name; the kernel is ftj_ and the name */
+    const char *variant; /* its name */
     uint32_t num_threads;
     uint32_t smem_bytes; /* dynamic */
     uint32_t min_blocks; /* per SM, for __launch_bounds__ */

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "codegen/source.h"
 #include "runtime/cuda_state.h"
 
 /* Answers that mean "not this image": a bad or foreign entry, which another build may cure. */
@@ -100,11 +101,10 @@ static ftj_status prepare(const struct ftj_backend *backend, const struct ftj_by
 {
     const struct ftj_driver *driver = &ftj_cuda_of(backend)->driver;
     struct CUfunc_st *function = NULL;
-    char name[64];
+    const struct ftj_symbol symbol = ftj_kernel_symbol(config->variant);
     char call[96];
-    snprintf(name, sizeof(name), "ftj_%s", config->variant);
-    snprintf(call, sizeof(call), "cuModuleGetFunction(%s)", name);
-    int result = driver->cuModuleGetFunction(&function, module->library, name);
+    snprintf(call, sizeof(call), "cuModuleGetFunction(%s)", symbol.name);
+    int result = driver->cuModuleGetFunction(&function, module->library, symbol.name);
     if (result)
         return fail_load(backend, code, result, call);
     /* Where the driver loads lazily, do it now: the first launch may be inside a capture. */

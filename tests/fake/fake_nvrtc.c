@@ -28,9 +28,9 @@ FTJ_NVRTC_SYMBOL_MAP(FAKE_NVRTC_PROTOTYPE)
 #undef FAKE_NVRTC_PROTOTYPE
 const char *nvrtcGetErrorString(int result);
 
-static const char kernel_names[] = "\0ftj_kernel";
+enum { SYMBOL_BYTES = 64 };
 static const char good_log[] =
-    "ptxas info    : Compiling entry function 'ftj_kernel'\n"
+    "ptxas info    : Compiling entry function 'some_kernel'\n"
     "ptxas         .     16 bytes stack frame, 8 bytes spill stores, 12 bytes spill loads\n"
     "ptxas info    : Used 40 registers, used 1 barriers, 1024 bytes smem\n";
 static const char bad_log[] = "note: as the test asked\n"
@@ -40,7 +40,7 @@ static const char bad_log[] = "note: as the test asked\n"
 struct ftj_nvrtc_program {
     char *source;
     const char *log;
-    unsigned char code[sizeof(Elf64_Ehdr) + sizeof(kernel_names)];
+    unsigned char code[sizeof(Elf64_Ehdr) + 1 + SYMBOL_BYTES];
     size_t code_bytes;
 };
 
@@ -135,6 +135,16 @@ int nvrtcDestroyProgram(struct ftj_nvrtc_program **program)
     return begin("nvrtcDestroyProgram");
 }
 
+/* The name of the kernel that a source defines, or what tests without a source ask for. */
+static void write_symbol(const char *source, char *symbol)
+{
+    const char *name = strstr(source, "void ftj_");
+    if (name)
+        snprintf(symbol, SYMBOL_BYTES, "%.*s", (int)strcspn(name + 5, "("), name + 5);
+    else
+        snprintf(symbol, SYMBOL_BYTES, "ftj_attn_decode");
+}
+
 static void write_code(struct ftj_nvrtc_program *program, int sm)
 {
     const char *fault = getenv("FAKE_NVRTC_CUBIN");
@@ -147,7 +157,8 @@ static void write_code(struct ftj_nvrtc_program *program, int sm)
         .e_flags = (Elf64_Word)(strcmp(fault, "other_sm") == 0 ? 70 : sm) << 8,
     };
     memcpy(program->code, &header, sizeof(header));
-    memcpy(program->code + sizeof(header), kernel_names, sizeof(kernel_names));
+    memset(program->code + sizeof(header), 0, 1 + SYMBOL_BYTES);
+    write_symbol(program->source, (char *)program->code + sizeof(header) + 1);
     program->code_bytes = strcmp(fault, "empty") == 0      ? 0
                           : strcmp(fault, "nameless") == 0 ? sizeof(header)
                                                            : sizeof(program->code);

@@ -22,7 +22,7 @@ enum { NUM_THREADS = 2, MAX_CHILDREN = 200, MOST_SECONDS = 30 };
 
 static ftj_status compile_once(struct ftj_compiler *compiler)
 {
-    char text[] = "extern \"C\" __global__ void ftj_kernel() {}\n";
+    char text[] = "extern \"C\" __global__ void ftj_race() {}\n";
     struct ftj_binary binary = {0};
     const struct ftj_source source = {.template_id = "race",
                                       .text = {.data = text, .size = sizeof(text) - 1},
