@@ -66,7 +66,9 @@ suite() {
 }
 
 # sharded NAME SECONDS ARGS...: rows of the check harness, dealt to processes that share one cache.
+# Runs beside other functions: it waits for its own processes only.
 sharded() {
+    pids=
     name=$1
     seconds=$2
     shift 2
@@ -79,9 +81,11 @@ sharded() {
                 >"$work/$name/shard_$i.txt" 2>"$work/$name/shard_$i.err"
             echo $? >"$work/$name/shard_$i.rc"
         ) &
+        pids="$pids $!"
         i=$((i + 1))
     done
-    wait
+    # shellcheck disable=SC2086
+    wait $pids
     # shellcheck disable=SC2046
     set -- $(python3 tests/gpu_record.py shards "$work/$name" "$processes" "$work/$name/report")
     { echo "# $name" && cat "$work/$name/report"; } >>"$out/check.txt"
@@ -247,12 +251,21 @@ fi
 ftjit 30 info --json >"$work/info.json"
 nvidia-smi --query-gpu=driver_version --format=csv,noheader 2>/dev/null | head -n 1 >"$work/driver"
 
+# The programs and the activations need little of the machine while the harness compiles and solves.
+check_all() {
+    activations >"$work/activations.said" 2>&1 &
+    gpu_programs >"$work/gpu_programs.said" 2>&1 &
+    check
+    wait
+    cat "$work/gpu_programs.said" "$work/activations.said"
+}
+
 case $part in
-check) check && gpu_programs && activations ;;
+check) check_all ;;
 codec) codec ;;
 sanitize) sanitize ;;
 bench) bench ;;
-all) check && gpu_programs && activations && sanitize && bench ;;
+all) check_all && sanitize && bench ;;
 *)
     echo 'use: tests/on_gpu.sh [check|codec|sanitize|bench|all]' >&2
     exit 2

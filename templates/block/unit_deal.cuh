@@ -105,11 +105,13 @@ struct UnitDeal {
                        ? to.next_of_rounds(p, ptx::thread_index(), rounds, at, index)
                        : left-- > 0) {
                 to.go(p, at, index, false);
+                const bool is_cut = at.index >= to.in_rounds(p, at.run);
+                const uint64_t cost = cost_of(at) * p.num_kv_heads;
                 if (pass == Pass::rounds)
                     had += cost_of(at);
                 else if (pass == Pass::costs)
-                    to.add(p, at, sums.cost);
-                else if (to.enter_range(p, range, at))
+                    sums.cost.add({cost, is_cut ? cost : 0});
+                else if ((is_cut || !to.has_rounds) && to.enter_range(at, cost, range))
                     left = 0;
                 index = at.index + 1;
             }
@@ -256,15 +258,6 @@ private:
         sums.mine = min_of(share, query_tiles - sums.first);
     }
 
-    // The cost of a query tile, all heads of it.
-    __device__ __forceinline__ void add(const ftj_extend_params& p, const Unit& at,
-                                        Cost& sum) const {
-        const uint64_t cost = cost_of(at) * p.num_kv_heads;
-        sum.all += cost;
-        if (at.index >= in_rounds(p, at.run))
-            sum.cut += cost;
-    }
-
     // To query tile `index` of the request, or so many on in those that follow, which are entered,
     // if `is_cut`, where their rounds end. There must be one.
     __device__ __forceinline__ void go(const ftj_extend_params& p, Unit& at, uint32_t index,
@@ -361,12 +354,8 @@ private:
         return {begin - before, block < blocks && begin >= before && begin < before + cost};
     }
 
-    // Whether the block's range begins in this query tile.
-    __device__ __forceinline__ bool enter_range(const ftj_extend_params& p, Range& range,
-                                                const Unit& at) {
-        if (has_rounds && at.index < in_rounds(p, at.run))
-            return false;
-        const uint64_t cost = cost_of(at) * p.num_kv_heads;
+    // Whether the block's range begins in this query tile, whose units cost so much together.
+    __device__ __forceinline__ bool enter_range(const Unit& at, uint64_t cost, Range& range) {
         if (range.skip >= cost) {
             range.skip -= cost;
             return false;

@@ -119,11 +119,10 @@ struct AttnExtend {
 
     static __device__ void run(const ftj_extend_params& p) {
         unsigned char* smem = ptx::dynamic_shared();
-        auto* split = pointer<Split>(p.splits) + ptx::block_index();
         Work& work = *reinterpret_cast<Work*>(smem + Smem::work);
         Work::deal(p, smem, work);
         if (ptx::thread_index() == 0)
-            split->parts = 0;
+            split(p).parts = 0;
         const Unit& unit = work.unit;
         State state;
         for (uint32_t done = 0; done < work.count;) {
@@ -145,7 +144,7 @@ struct AttnExtend {
                 merge_turns(state, warp.turn);
             const uint32_t tiles = end - unit.tile;
             if (tiles != unit.tiles)
-                leave_part(p, work, unit, state, warp, done, split);
+                leave_part(p, work, unit, state, warp, done);
             else if (warp.has_result())
                 state.write_outputs(p, unit, warp.row, Warp::first_dim());
             done += tiles;
@@ -181,20 +180,24 @@ struct AttnExtend {
             state.take(slot);
     }
 
+    // What this block tells the combine. Not kept: it would take registers of the main loop.
+    static __device__ __forceinline__ Split& split(const ftj_extend_params& p) {
+        return pointer<Split>(p.splits)[ptx::block_index()];
+    }
+
     // The block that starts a unit says where its parts are.
     static __device__ __forceinline__ void leave_part(const ftj_extend_params& p, const Work& work,
                                                       const Unit& unit, const State& state,
-                                                      const Warp& warp, uint32_t done,
-                                                      Split* split) {
+                                                      const Warp& warp, uint32_t done) {
         const uint32_t slot = 2 * ptx::block_index() + (done != 0);
         if (unit.tile == 0 && ptx::thread_index() == 0) {
             const uint64_t last = work.begin + done + unit.tiles - 1;
-            *split = {unit.request,
-                      unit.index,
-                      unit.head,
-                      slot,
-                      work.owner(last) - ptx::block_index() + 1,
-                      {}};
+            split(p) = {unit.request,
+                        unit.index,
+                        unit.head,
+                        slot,
+                        work.owner(last) - ptx::block_index() + 1,
+                        {}};
         }
         if (warp.has_result())
             state.write_partial(p, unit, warp.row, Warp::first_dim(), slot);
