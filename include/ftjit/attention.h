@@ -124,7 +124,13 @@ typedef struct ftj_store_args {
 FTJ_API FTJ_NODISCARD ftj_status ftj_kv_store(ftj_attention *attn, const ftj_store_args *args,
                                               struct CUstream_st *stream);
 
-/** Requests: how many, how long, and where their tokens are. */
+/**
+ * Requests: how many, how long, and where their tokens are.
+ *
+ * The keys of a decode, summed over its requests and multiplied by the kv heads and by the group
+ * in blocks of 8 heads, must stay below 2^34: work is counted on the device, in 32 bits and tiles
+ * of 16 keys or more.
+ */
 typedef struct ftj_requests {
     uint32_t batch;             ///< B; 0 launches nothing
     const int32_t *lengths;     ///< TABLE_BLOCKS: [B] keys of each request, 0 or more
