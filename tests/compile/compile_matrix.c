@@ -32,7 +32,8 @@ static const struct {
     {"attn_decode_sm90", 156}, /* on sm_100a: likewise */
     {"attn_extend_sm75", 356}, /* on sm_120a */
     {"attn_extend_sm80", 36},  /* on sm_100a */
-    {"attn_extend_sm90", 76},  /* on sm_90a, by NVRTC 13.5 (13.0: 64): the producer, once a unit */
+    {"attn_extend_sm90", 128}, /* on sm_90a, K and V of unlike codes, by NVRTC 13.5 (13.0: 116): a
+                                  dozen registers, nearly all once a unit */
     {"kv_store_sm90", 24},     /* on sm_100a */
     {"kv_store", 24},          /* on sm_100a */
 };
