@@ -23,8 +23,8 @@ static const char *const targets[] = {"sm_75",   "sm_80",   "sm_86",   "sm_89", 
 /*
  * Variants that may spill, with the most that any of their kernels was measured to spill, by NVRTC
  * 13.0 or 13.5. Register caps are chosen for how many warps an SM is to run, and not every target
- * fits under them. Those of decode are for runs of queries, of 32 columns: one query spills
- * nothing.
+ * fits under them. The first line that fits a kernel counts; `of_runs` is of runs of queries alone,
+ * which have up to 32 columns.
  */
 static const struct {
     const char *variant;
