@@ -23,8 +23,8 @@ DECODING = 'store,decode,merge'
 MAX_CPU_SECONDS = {  # by head_dim: 64, 128, 256, and 256 with 512
     'gpt-oss-20b': 6.0,
     'Llama-3.1-8B': 6.0,
-    'Qwen3.5-35B-A3B': 7.0,
-    'gemma-4-26B-A4B': 18.0,
+    'Qwen3.5-35B-A3B': 7.5,
+    'gemma-4-26B-A4B': 19.0,
 }
 MAX_RUNS = 4
 MAX_HIT_SECONDS = 0.050
