@@ -6,9 +6,9 @@ use: warm_bars.py FTJIT
 
 Bars: a model's whole set for one target within 3 s on 2 cores, counted as 6 s of CPU, and in the least
 of a few runs, for on a busy machine a second of CPU does less; models of wider heads, or of two
-head_dims, take more and are held to what they take; 100 kernels that are there already within 50 ms, from the cache and from a
-bundle; a bundle of all models for five targets the same bytes from two empty caches. Prints TAP;
-skipped where there is no NVRTC.
+head_dims, take more and are held to what they take; 100 kernels that are there already within 50 ms,
+from the cache and from a bundle; a bundle of all models for five targets the same bytes from two empty
+caches. Prints TAP; skipped where there is no NVRTC.
 """
 
 import json
