@@ -61,7 +61,7 @@ static const struct extend_shape specified[] = {
 };
 #define NUM_SPECIFIED (sizeof(specified) / sizeof(*specified))
 
-static void rotate_options(struct attention_shape *shape, uint32_t i)
+void extend_rotate_options(struct attention_shape *shape, uint32_t i)
 {
     static const uint32_t windows[5] = {0, 33, 0, 1, 130};
     static const uint32_t blocks[4] = {0, 1, 0, 5};
@@ -146,7 +146,7 @@ static struct extend_shape shape_of(uint64_t row)
     } else {
         uint32_t turn = 0;
         choose_axes(&shape.attention, index - NUM_SPECIFIED, &turn);
-        rotate_options(&shape.attention, turn);
+        extend_rotate_options(&shape.attention, turn);
         choose_lengths(&shape, turn);
     }
     shape.has_new = row % 2;

@@ -82,6 +82,9 @@ void extend_result_finish(struct extend_result *result);
 void extend_check(const struct extend_case *c, struct check_row *row,
                   const struct extend_result *result);
 
+/* Table, type, window, soft-cap and the like, another mix for each `i`. */
+void extend_rotate_options(struct attention_shape *shape, uint32_t i);
+
 /* What rows of random inputs have in common: prepare() and finish(); and in run(), one call against
  * the references, and the same call again. False: it did not get to an end. */
 void *extend_case_random(struct check_row *row, const struct extend_shape *shape);

@@ -30,22 +30,6 @@ static const uint32_t page_sizes[4] = {64, 1, 16, 784};
 #define NUM_MATRIX   (NUM_PAIRS * 8 * 3)
 #define NUM_QUICK    16 /* on the CPU device */
 
-static void rotate_options(struct attention_shape *shape, uint32_t i)
-{
-    static const uint32_t windows[5] = {0, 33, 0, 1, 130};
-    static const uint32_t blocks[4] = {0, 1, 0, 5};
-    shape->table = (i ^ (i >> 2)) & 1 ? FTJ_TABLE_SLOTS : FTJ_TABLE_BLOCKS;
-    shape->dtype = ((i >> 1) ^ (i >> 3)) & 1 ? FTJ_DTYPE_FP16 : FTJ_DTYPE_BF16;
-    shape->window = windows[i % 5];
-    shape->max_blocks = blocks[(i / 3) % 4];
-    shape->softcap = i % 4 == 3 ? 15.0f : 0;
-    shape->sm_scale = i % 7 == 2 ? 0.05f : i % 7 == 5 ? -0.07f : 0;
-    shape->has_sinks = i % 3 == 1;
-    shape->wide_strides = ((i >> 2) ^ i) & 1;
-    shape->no_lse = i % 11 == 10;
-    shape->num_kv_heads = 1 + (i / 2) % 2;
-}
-
 /* As many queries as decode's kernels take, from 2 to 8; a smaller group where they take none. */
 static void choose_queries(struct extend_shape *shape, uint32_t i)
 {
@@ -103,7 +87,7 @@ static struct extend_shape shape_of(uint64_t index)
     }
     shape.attention.k_format = pairs[pair].k;
     shape.attention.v_format = pairs[pair].v;
-    rotate_options(&shape.attention, turn);
+    extend_rotate_options(&shape.attention, turn);
     choose_queries(&shape, turn);
     choose_lengths(&shape, turn);
     return shape;
