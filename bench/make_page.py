@@ -183,6 +183,8 @@ def page(run, stem, drawn):
             yield from compared_lines(cases)
     if run.get('peers'):
         yield '\n### peers\n'
+        if run.get('peers_run'):
+            yield f'Timed on such a card beside an earlier run ({run["peers_run"]}), not this one.\n'
         yield from peers_table(run)
     for sentence in run.get('peers_skipped', []):
         yield f'\n{sentence}'

@@ -72,6 +72,13 @@ class Page(unittest.TestCase):
                                        '1700'])
         self.assertEqual(cells[13], '1.7e-03')
 
+    def test_peers_of_another_run_are_said_to_be(self):
+        said = 'beside an earlier run (yesterday, commit 1), not this one'
+        self.assertFalse(any(said in line for line in self.lines))
+        run = {**RUN, 'peers_run': 'yesterday, commit 1'}
+        lines = list(make_page.page(run, 'gpu', self.drawn))
+        self.assertTrue(any(said in line for line in lines))
+
     def test_formats_are_held_against_our_own_16_bits(self):
         cells = self.cells('1x1024: 1 x 1024, D128, 32/8', 'nvfp4')
         self.assertEqual(cells[8], '2.00')
