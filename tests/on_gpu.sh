@@ -253,6 +253,16 @@ fi
 ftjit 30 info --json >"$work/info.json"
 nvidia-smi --query-gpu=driver_version --format=csv,noheader 2>/dev/null | head -n 1 >"$work/driver"
 
+# with_kernels FUNCTION: with those that tests/gpu_kernels.sh compiled, where they came along.
+with_kernels() {
+    if [ -f "$build/kernels.ftb.xz" ]; then
+        python3 -c 'import lzma, sys; sys.stdout.buffer.write(lzma.open(sys.argv[1]).read())' \
+            "$build/kernels.ftb.xz" >"$work/kernels.ftb" && export FTJIT_CACHE_PATH="$work/kernels.ftb"
+    fi
+    "$@"
+    unset FTJIT_CACHE_PATH
+}
+
 # The programs and the activations need little of the machine while the harness compiles and solves.
 check_all() {
     activations >"$work/activations.said" 2>&1 &
@@ -263,11 +273,11 @@ check_all() {
 }
 
 case $part in
-check) check_all ;;
+check) with_kernels check_all ;;
 codec) codec ;;
-sanitize) sanitize ;;
+sanitize) with_kernels sanitize ;;
 bench) bench ;;
-all) check_all && sanitize && bench ;;
+all) with_kernels check_all && with_kernels sanitize && bench ;;
 *)
     echo 'use: tests/on_gpu.sh [check|codec|sanitize|bench|all]' >&2
     exit 2
