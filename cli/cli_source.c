@@ -6,6 +6,7 @@
 #include "bench/bench_shapes.h"
 #include "cli/cli.h"
 #include "codegen/inline_source.h"
+#include "codegen/tune.h"
 #include "runtime/kernel.h"
 
 static const char help[] =
@@ -198,6 +199,24 @@ static enum ftj_kernel_op kernel_of(const struct request *request)
     return (enum ftj_kernel_op)request->op;
 }
 
+/* What no attention would build is not shown either. */
+static ftj_status check_queries(const struct request *request, const ftj_kv_shape *shape)
+{
+    if (request->queries < 2)
+        return FTJ_OK;
+    if (kernel_of(request) == (enum ftj_kernel_op)request->op)
+        return ftj_fail(NULL, FTJ_E_INVALID,
+                        "--queries %llu is for --op decode and --op combine, not %s",
+                        (unsigned long long)request->queries, op_names[request->op]);
+    if (!ftj_runs_pay(shape, (uint32_t)request->group, (uint32_t)request->queries))
+        return ftj_fail(
+            NULL, FTJ_E_INVALID,
+            "--queries %llu times --group %llu is too much for decode's kernels in this "
+            "format; extend's serve such runs",
+            (unsigned long long)request->queries, (unsigned long long)request->group);
+    return FTJ_OK;
+}
+
 static ftj_status problem_of(const struct request *request, struct ftj_problem *problem)
 {
     const bool is_fp32 = request->dtype == FTJ_DTYPE_FP32;
@@ -226,7 +245,9 @@ static ftj_status problem_of(const struct request *request, struct ftj_problem *
         return ftj_fail(NULL, FTJ_E_INVALID,
                         "--dtype fp32 is for --op store and --op generic; %s takes bf16 or fp16",
                         op_names[request->op]);
-    const ftj_status checked = ftj_desc_check(&desc, NULL);
+    ftj_status checked = ftj_desc_check(&desc, NULL);
+    if (!checked)
+        checked = check_queries(request, &desc.kv.shape);
     if (!checked)
         ftj_problem_init(problem, kernel_of(request), &desc);
     return checked;
