@@ -3,28 +3,57 @@
 #include "fake_state.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define MAX_MEMORIES 4096
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static size_t num_memories;
 static struct {
-    uint64_t pointer;
+    uint64_t first;
+    size_t bytes;
     struct fake_memory memory;
 } memories[MAX_MEMORIES];
 
+/* With the mutex held; num_memories where no memory has the address. */
+static size_t find_memory(uint64_t address)
+{
+    size_t i = 0;
+    while (i < num_memories && address - memories[i].first >= memories[i].bytes)
+        i++;
+    return i;
+}
+
+static void set_memory(uint64_t address, size_t bytes, const struct fake_memory *memory)
+{
+    pthread_mutex_lock(&mutex);
+    size_t i = 0;
+    while (i < num_memories && memories[i].first != address)
+        i++;
+    if (i == MAX_MEMORIES) {
+        fputs("fake_cuda: more memories than there is room for\n", stderr);
+        abort();
+    }
+    num_memories += i == num_memories;
+    memories[i].first = address;
+    memories[i].bytes = bytes;
+    memories[i].memory = *memory;
+    pthread_mutex_unlock(&mutex);
+}
+
 void fake_cuda_set_memory(const void *pointer, const struct fake_memory *memory)
 {
-    const uint64_t address = (uint64_t)(uintptr_t)pointer;
+    set_memory((uint64_t)(uintptr_t)pointer, 1, memory);
+}
+
+static void forget_memory(uint64_t address)
+{
     pthread_mutex_lock(&mutex);
-    for (size_t i = 0; i < MAX_MEMORIES; i++) {
-        if (memories[i].pointer == 0 || memories[i].pointer == address) {
-            memories[i].pointer = address;
-            memories[i].memory = *memory;
-            break;
-        }
-    }
+    const size_t i = find_memory(address);
+    if (i < num_memories)
+        memories[i] = memories[--num_memories];
     pthread_mutex_unlock(&mutex);
 }
 
@@ -37,10 +66,9 @@ int cuPointerGetAttributes(unsigned int num_attributes, int *attributes, void **
     struct fake_memory memory = {.ordinal =
                                      -2}; /* what the driver says of memory it does not know */
     pthread_mutex_lock(&mutex);
-    for (size_t i = 0; i < MAX_MEMORIES && memories[i].pointer; i++) {
-        if (memories[i].pointer == pointer)
-            memory = memories[i].memory;
-    }
+    const size_t found = find_memory(pointer);
+    if (found < num_memories)
+        memory = memories[found].memory;
     pthread_mutex_unlock(&mutex);
     for (unsigned int i = 0; i < num_attributes; i++) {
         if (attributes[i] == FTJ_CU_POINTER_CONTEXT)
@@ -66,16 +94,16 @@ int cuMemAlloc_v2(uint64_t *pointer, size_t bytes)
     if (posix_memalign(&memory, 256, bytes))
         return OUT_OF_MEMORY;
     const int device = fake_number("FAKE_CUDA_POINTER_DEVICE", fake_current()->device);
-    fake_cuda_set_memory(
-        memory, &(struct fake_memory){.context = fake_current(), .type = 2, .ordinal = device});
     *pointer = (uint64_t)(uintptr_t)memory;
+    set_memory(*pointer, bytes,
+               &(struct fake_memory){.context = fake_current(), .type = 2, .ordinal = device});
     return 0;
 }
 
 int cuMemFree_v2(uint64_t pointer)
 {
     const int result = fake_begin_in_context("cuMemFree_v2");
-    fake_cuda_set_memory((void *)(uintptr_t)pointer, &(struct fake_memory){.ordinal = -2});
+    forget_memory(pointer);
     free((void *)(uintptr_t)pointer);
     return result;
 }
