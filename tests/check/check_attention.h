@@ -59,6 +59,14 @@ struct attention_case {
     double *bound_lse; /* [batch][num_kv_heads] */
 };
 
+/* Room for the keys of one kv head: as they decode, and as the naive reference rounds them. */
+struct attention_keys {
+    double *k; /* [num_keys][head_dim], as are all; owned */
+    double *v;
+    float *k_rounded;
+    float *v_rounded;
+};
+
 struct attention_result {
     uint16_t *o; /* [batch][num_q_heads][head_dim], owned */
     float *lse;  /* [batch][num_q_heads], owned; NULL when not asked for */
@@ -82,6 +90,11 @@ void attention_random_row(struct check_random *random, uint32_t head_dim, float 
 /* Gains over several magnitudes per row and per block, so that every scale matters. Tokens that
  * are not seen stay poison. */
 void attention_case_fill_random(struct attention_case *c, struct check_random *random);
+void attention_keys_init(struct attention_keys *keys, const struct attention_shape *shape);
+void attention_keys_finish(struct attention_keys *keys);
+/* Round keys first .. end of k and v. */
+void attention_keys_round(struct attention_keys *keys, const struct attention_shape *shape,
+                          uint32_t first, uint32_t end);
 /* The references, from what the cache decodes to. */
 void attention_case_solve(struct attention_case *c);
 

@@ -187,11 +187,12 @@ void attention_random_row(struct check_random *random, uint32_t head_dim, float 
                           float high_log2, float *values)
 {
     const float gain = exp2f(check_random_uniform(random, low_log2, high_log2));
-    float block_gain = 1;
-    for (uint32_t d = 0; d < head_dim; d++) {
-        if (d % 16 == 0)
-            block_gain = exp2f(check_random_uniform(random, -2, 1));
-        values[d] = gain * block_gain * check_random_gaussian(random);
+    for (uint32_t first = 0; first < head_dim; first += 16) {
+        const uint32_t count = head_dim - first < 16 ? head_dim - first : 16;
+        const float block_gain = exp2f(check_random_uniform(random, -2, 1));
+        check_random_gaussians(random, count, values + first);
+        for (uint32_t d = first; d < first + count; d++)
+            values[d] *= gain * block_gain;
     }
 }
 
@@ -220,6 +221,50 @@ void attention_case_fill_random(struct attention_case *c, struct check_random *r
         c->sinks[h] = 2 * check_random_gaussian(random);
 }
 
+void attention_keys_init(struct attention_keys *keys, const struct attention_shape *shape)
+{
+    size_t longest = 0;
+    for (uint32_t r = 0; r < shape->batch; r++)
+        longest = shape->lengths[r] > longest ? shape->lengths[r] : longest;
+    const size_t values = longest * shape->head_dim;
+    keys->k = check_alloc(values * sizeof(*keys->k));
+    keys->v = check_alloc(values * sizeof(*keys->v));
+    keys->k_rounded = check_alloc(values * sizeof(*keys->k_rounded));
+    keys->v_rounded = check_alloc(values * sizeof(*keys->v_rounded));
+}
+
+void attention_keys_finish(struct attention_keys *keys)
+{
+    free(keys->k);
+    free(keys->v);
+    free(keys->k_rounded);
+    free(keys->v_rounded);
+    *keys = (struct attention_keys){0};
+}
+
+void attention_keys_round(struct attention_keys *keys, const struct attention_shape *shape,
+                          uint32_t first, uint32_t end)
+{
+    const size_t at = (size_t)first * shape->head_dim;
+    const size_t values = (size_t)(end - first) * shape->head_dim;
+    ref_round_values(keys->k + at, values, shape->dtype, keys->k_rounded + at);
+    ref_round_values(keys->v + at, values, shape->dtype, keys->v_rounded + at);
+}
+
+/* What a query of a request sees, decoded. */
+static void read_keys(const struct attention_case *c, uint32_t request, uint32_t kv_head,
+                      struct attention_keys *keys)
+{
+    const uint32_t head_dim = c->shape.head_dim;
+    const uint32_t first = attention_case_first(c, request);
+    for (uint32_t j = first; j < c->shape.lengths[request]; j++) {
+        const uint64_t slot = attention_case_slot(c, request, j);
+        check_cache_decode(&c->cache, CHECK_K, slot, kv_head, keys->k + (size_t)j * head_dim);
+        check_cache_decode(&c->cache, CHECK_V, slot, kv_head, keys->v + (size_t)j * head_dim);
+    }
+    attention_keys_round(keys, &c->shape, first, c->shape.lengths[request]);
+}
+
 /*
  * One kv head of one request: exact results, and how far a fair kernel may be from them.
  *
@@ -228,8 +273,8 @@ void attention_case_fill_random(struct attention_case *c, struct check_random *r
  * plus 1e-6. The roundings are O's and, where V has row scales, that of p times V's row scale (spec
  * D.3): the naive reference of few keys, whose p are 1 or nearly so, does not show the latter.
  */
-static void solve_head(struct attention_case *c, uint32_t request, uint32_t kv_head, double *k,
-                       double *v)
+static void solve_head(struct attention_case *c, uint32_t request, uint32_t kv_head,
+                       struct attention_keys *keys)
 {
     const struct attention_shape *shape = &c->shape;
     const uint32_t head_dim = shape->head_dim;
@@ -239,11 +284,7 @@ static void solve_head(struct attention_case *c, uint32_t request, uint32_t kv_h
     const double roundings = shape->v_format == FTJ_KV_16BIT ? 1 : 2;
     double error_o = 0, error_lse = 0;
 
-    for (uint32_t j = attention_case_first(c, request); j < shape->lengths[request]; j++) {
-        const uint64_t slot = attention_case_slot(c, request, j);
-        check_cache_decode(&c->cache, CHECK_K, slot, kv_head, k + (size_t)j * head_dim);
-        check_cache_decode(&c->cache, CHECK_V, slot, kv_head, v + (size_t)j * head_dim);
-    }
+    read_keys(c, request, kv_head, keys);
     for (uint32_t g = 0; g < shape->group; g++) {
         const uint32_t q_head = kv_head * shape->group + g;
         const size_t index = (size_t)request * c->num_q_heads + q_head;
@@ -252,8 +293,10 @@ static void solve_head(struct attention_case *c, uint32_t request, uint32_t kv_h
             q[d] = (double)ref_16bit_widen(shape->dtype, bits[d]);
         const struct ref_attention ref = {
             .q = q,
-            .k = k,
-            .v = v,
+            .k = keys->k,
+            .v = keys->v,
+            .k_rounded = keys->k_rounded,
+            .v_rounded = keys->v_rounded,
             .head_dim = head_dim,
             .num_keys = shape->lengths[request],
             .position = (int64_t)shape->lengths[request] - 1,
@@ -284,19 +327,15 @@ void attention_case_solve(struct attention_case *c)
 {
     const struct attention_shape *shape = &c->shape;
     const size_t rows = (size_t)shape->batch * c->num_q_heads;
-    uint32_t longest = 0;
-    for (uint32_t r = 0; r < shape->batch; r++)
-        longest = shape->lengths[r] > longest ? shape->lengths[r] : longest;
-    double *k = check_alloc((size_t)longest * shape->head_dim * sizeof(*k));
-    double *v = check_alloc((size_t)longest * shape->head_dim * sizeof(*v));
+    struct attention_keys keys;
+    attention_keys_init(&keys, shape);
     c->exact_o = check_alloc(rows * shape->head_dim * sizeof(double));
     c->exact_lse = check_alloc(rows * sizeof(double));
     c->bound_o = check_alloc(rows * sizeof(double));
     c->bound_lse = check_alloc((size_t)shape->batch * shape->num_kv_heads * sizeof(double));
     for (uint32_t r = 0; r < shape->batch; r++) {
         for (uint32_t h = 0; h < shape->num_kv_heads; h++)
-            solve_head(c, r, h, k, v);
+            solve_head(c, r, h, &keys);
     }
-    free(k);
-    free(v);
+    attention_keys_finish(&keys);
 }

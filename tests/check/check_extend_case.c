@@ -125,14 +125,15 @@ void extend_case_fill_random(struct extend_case *c, struct check_random *random)
 }
 
 /* What a kernel reads of one kv head of a request, as numbers. */
-static void read_keys(const struct extend_case *c, uint32_t request, uint32_t head, double *k,
-                      double *v)
+static void read_keys(const struct extend_case *c, uint32_t request, uint32_t head,
+                      struct attention_keys *keys)
 {
     const struct attention_shape *shape = &c->shape.attention;
     const uint32_t head_dim = shape->head_dim;
-    for (uint32_t j = extend_case_first(c, request); j < shape->lengths[request]; j++) {
-        double *k_row = k + (size_t)j * head_dim;
-        double *v_row = v + (size_t)j * head_dim;
+    const uint32_t first = extend_case_first(c, request);
+    for (uint32_t j = first; j < shape->lengths[request]; j++) {
+        double *k_row = keys->k + (size_t)j * head_dim;
+        double *v_row = keys->v + (size_t)j * head_dim;
         if (j < extend_case_cached(c, request)) {
             const uint64_t slot = attention_case_slot(&c->attention, request, j);
             check_cache_decode(&c->attention.cache, CHECK_K, slot, head, k_row);
@@ -145,12 +146,13 @@ static void read_keys(const struct extend_case *c, uint32_t request, uint32_t he
             v_row[d] = (double)ref_16bit_widen(shape->dtype, c->v_new[row + d]);
         }
     }
+    attention_keys_round(keys, shape, first, shape->lengths[request]);
 }
 
 /* One query head: the exact row, and how far one rounding may take a kernel. Raises the errors of
  * the naive reference. */
 static void solve_row(struct extend_case *c, uint32_t request, uint32_t query, uint32_t q_head,
-                      const double *k, const double *v, double *error_o, double *error_lse)
+                      const struct attention_keys *keys, double *error_o, double *error_lse)
 {
     const struct attention_shape *shape = &c->shape.attention;
     const uint32_t head_dim = shape->head_dim;
@@ -165,8 +167,10 @@ static void solve_row(struct extend_case *c, uint32_t request, uint32_t query, u
         q[d] = (double)ref_16bit_widen(shape->dtype, bits[d]);
     const struct ref_attention ref = {
         .q = q,
-        .k = k,
-        .v = v,
+        .k = keys->k,
+        .v = keys->v,
+        .k_rounded = keys->k_rounded,
+        .v_rounded = keys->v_rounded,
         .head_dim = head_dim,
         .num_keys = shape->lengths[request],
         .position = (int64_t)shape->lengths[request] - c->shape.q_lens[request] + query,
@@ -191,14 +195,15 @@ static void solve_row(struct extend_case *c, uint32_t request, uint32_t query, u
 
 /* The bounds are those of attention_case_solve(): twice the largest error of the naive reference
  * among the rows of a kv head, and one rounding. A row that sees nothing is exactly 0. */
-static void solve_head(struct extend_case *c, uint32_t request, uint32_t head, double *k, double *v)
+static void solve_head(struct extend_case *c, uint32_t request, uint32_t head,
+                       struct attention_keys *keys)
 {
     const uint32_t group = c->shape.attention.group;
     double error_o = 0, error_lse = 0;
-    read_keys(c, request, head, k, v);
+    read_keys(c, request, head, keys);
     for (uint32_t i = 0; i < c->shape.q_lens[request]; i++) {
         for (uint32_t g = 0; g < group; g++)
-            solve_row(c, request, i, head * group + g, k, v, &error_o, &error_lse);
+            solve_row(c, request, i, head * group + g, keys, &error_o, &error_lse);
     }
     for (uint32_t i = 0; i < c->shape.q_lens[request]; i++) {
         const size_t token = (size_t)c->qo_indptr[request] + i;
@@ -215,25 +220,21 @@ void extend_case_solve(struct extend_case *c)
 {
     const struct attention_shape *shape = &c->shape.attention;
     const size_t rows = (size_t)c->num_queries * c->attention.num_q_heads;
-    uint32_t longest = 0;
-    for (uint32_t r = 0; r < shape->batch; r++)
-        longest = shape->lengths[r] > longest ? shape->lengths[r] : longest;
+    struct attention_keys keys;
+    attention_keys_init(&keys, shape);
     free(c->exact_o);
     free(c->exact_lse);
     free(c->bound_o);
     free(c->bound_lse);
-    double *k = check_alloc((size_t)longest * shape->head_dim * sizeof(*k));
-    double *v = check_alloc((size_t)longest * shape->head_dim * sizeof(*v));
     c->exact_o = check_alloc(rows * shape->head_dim * sizeof(double));
     c->exact_lse = check_alloc(rows * sizeof(double));
     c->bound_o = check_alloc(rows * sizeof(double));
     c->bound_lse = check_alloc(rows * sizeof(double));
     for (uint32_t r = 0; r < shape->batch; r++) {
         for (uint32_t h = 0; h < shape->num_kv_heads && c->shape.q_lens[r]; h++)
-            solve_head(c, r, h, k, v);
+            solve_head(c, r, h, &keys);
     }
-    free(k);
-    free(v);
+    attention_keys_finish(&keys);
 }
 
 void *extend_case_random(struct check_row *row, const struct extend_shape *shape)

@@ -9,6 +9,7 @@
 #define FTJ_TESTS_REF_ATTENTION_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "ftjit/attention.h"
@@ -20,6 +21,10 @@ struct ref_attention {
     const double *v;
     int64_t k_stride; /* doubles; 0: head_dim */
     int64_t v_stride;
+    /* Both of ref_round_values() with the dtype of ref_attention_naive(), dense, so that the
+     * queries of a kv head share them; NULL: rounded at each call. */
+    const float *k_rounded;
+    const float *v_rounded;
     uint32_t head_dim; /* at most REF_MAX_HEAD_DIM */
     uint32_t num_keys;
     int64_t position; /* of the query; it sees keys j <= position. A decode's: num_keys - 1 */
@@ -42,6 +47,9 @@ void ref_attention_exact(const struct ref_attention *attn, double *o, double *ls
  * the denominator, o to `dtype`. FP32 is the generic kernel's arithmetic: nothing is rounded twice.
  */
 void ref_attention_naive(const struct ref_attention *attn, ftj_dtype dtype, double *o, double *lse);
+
+/* What ref_attention_naive() makes of q, K and V. */
+void ref_round_values(const double *values, size_t count, ftj_dtype dtype, float *rounded);
 
 /* The state over the keys of both, from two states over disjoint keys. `o` may be o_a or o_b. */
 void ref_state_merge(const double *o_a, double lse_a, const double *o_b, double lse_b,

@@ -24,16 +24,34 @@ uint32_t ref_bits_of_float(float value)
     return bits;
 }
 
+/* 2^exponent, of a normal number. */
+static float power_of_two(int exponent)
+{
+    return ref_float_of_bits((uint32_t)(exponent + 127) << 23);
+}
+
+/* Of a normal number. */
+static int exponent_of(float magnitude)
+{
+    return (int)(ref_bits_of_float(magnitude) >> 23) - 127;
+}
+
+/* The nearest integer, ties to even, of 0 <= x < 2^22. */
+static float nearest(float x)
+{
+    return x + 0x1p23f - 0x1p23f;
+}
+
 uint8_t ref_e4m3_encode(float value)
 {
-    /* fminf takes the number of a number and a NaN. */
-    const float magnitude = fminf(fabsf(value), fp8_max);
+    /* A NaN is not below the largest, and becomes it. */
+    const float magnitude = fabsf(value) < fp8_max ? fabsf(value) : fp8_max;
     uint32_t code;
     if (magnitude < e4m3_smallest_normal) {
-        code = (uint32_t)nearbyintf(magnitude * 0x1p9f); /* 8 is the smallest normal's code */
+        code = (uint32_t)nearest(magnitude * 0x1p9f); /* 8 is the smallest normal's code */
     } else {
-        const int exponent = ilogbf(magnitude);
-        const float eighths = nearbyintf(ldexpf(magnitude, 3 - exponent)); /* 8 to 16 */
+        const int exponent = exponent_of(magnitude);
+        const float eighths = nearest(magnitude * power_of_two(3 - exponent)); /* 8 to 16 */
         code = ((uint32_t)(exponent + 7) << 3) + (uint32_t)eighths - 8u;
     }
     return (uint8_t)(value < 0.0f && code != 0 ? code | 0x80u : code);
@@ -45,29 +63,17 @@ float ref_e4m3_decode(uint8_t code)
     const int mantissa = code & 7;
     if ((code & 0x7f) == 0x7f)
         return NAN;
-    const float magnitude =
-        exponent == 0 ? ldexpf((float)mantissa, -9) : ldexpf((float)(8 + mantissa), exponent - 10);
+    const float magnitude = exponent == 0 ? (float)mantissa * 0x1p-9f
+                                          : (float)(8 + mantissa) * power_of_two(exponent - 10);
     return code & 0x80 ? -magnitude : magnitude;
 }
 
 uint8_t ref_e2m1_encode(float value)
 {
     const float n = fabsf(value);
-    uint8_t code = 0;
-    if (n > 0.25f)
-        code = 1;
-    if (n >= 0.75f)
-        code = 2;
-    if (n > 1.25f)
-        code = 3;
-    if (n >= 1.75f)
-        code = 4;
-    if (n > 2.5f)
-        code = 5;
-    if (n >= 3.5f)
-        code = 6;
-    if (n > 5.0f)
-        code = 7;
+    /* One for each middle of two neighbours that n is past; a tie goes to the even code. */
+    const int code = (n > 0.25f) + (n >= 0.75f) + (n > 1.25f) + (n >= 1.75f) + (n > 2.5f) +
+                     (n >= 3.5f) + (n > 5.0f);
     return (uint8_t)(value < 0.0f ? code | 8 : code);
 }
 
@@ -99,9 +105,9 @@ float ref_fp16_widen(uint16_t bits)
     if (exponent == 31)
         magnitude = mantissa ? NAN : INFINITY;
     else if (exponent == 0)
-        magnitude = ldexpf((float)mantissa, -24);
+        magnitude = (float)mantissa * 0x1p-24f;
     else
-        magnitude = ldexpf((float)(0x400 + mantissa), exponent - 25);
+        magnitude = (float)(0x400 + mantissa) * power_of_two(exponent - 25);
     return bits & 0x8000 ? -magnitude : magnitude;
 }
 
@@ -115,10 +121,10 @@ uint16_t ref_fp16_narrow(float value)
     } else if (magnitude >= 65520.0f) {
         code = 0x7c00u; /* half way past the largest value rounds to infinity */
     } else if (magnitude < 0x1p-14f) {
-        code = (uint32_t)nearbyintf(magnitude * 0x1p24f);
+        code = (uint32_t)nearest(magnitude * 0x1p24f);
     } else {
-        const int exponent = ilogbf(magnitude);
-        const float steps = nearbyintf(ldexpf(magnitude, 10 - exponent)); /* 1024 to 2048 */
+        const int exponent = exponent_of(magnitude);
+        const float steps = nearest(magnitude * power_of_two(10 - exponent)); /* 1024 to 2048 */
         code = ((uint32_t)(exponent + 15) << 10) + (uint32_t)steps - 1024u;
     }
     return (uint16_t)(sign | code);
@@ -141,7 +147,7 @@ static float amax_of(const float *values, uint32_t num_values)
 {
     float amax = 0.0f;
     for (uint32_t i = 0; i < num_values; i++)
-        amax = fmaxf(amax, fabsf(values[i]));
+        amax = fabsf(values[i]) > amax ? fabsf(values[i]) : amax;
     return amax;
 }
 
@@ -197,21 +203,35 @@ void ref_row_encode(ftj_kv_format format, ftj_dtype dtype, const float *row, uin
         encode_nvfp4(row, head_dim, out);
 }
 
+static void decode_16bit(ftj_dtype dtype, const struct ref_row *row, uint32_t head_dim, double *out)
+{
+    for (uint32_t i = 0; i < head_dim; i++) {
+        const uint32_t bits = row->codes[2 * i] | (uint32_t)row->codes[2 * i + 1] << 8;
+        out[i] = (double)ref_16bit_widen(dtype, (uint16_t)bits);
+    }
+}
+
+static void decode_nvfp4(const struct ref_row *row, uint32_t head_dim, double *out)
+{
+    for (uint32_t block = 0; block < head_dim / 16; block++) {
+        const float block_scale = ref_e4m3_decode(row->block_scales[block]);
+        for (uint32_t i = 16 * block; i < 16 * (block + 1); i++) {
+            const uint8_t nibble = row->codes[i / 2] >> (i % 2 * 4) & 15;
+            out[i] = (double)(ref_e2m1_decode(nibble) * block_scale * row->row_scale);
+        }
+    }
+}
+
 void ref_row_decode(ftj_kv_format format, ftj_dtype dtype, const struct ref_row *row,
                     uint32_t head_dim, double *out)
 {
-    for (uint32_t i = 0; i < head_dim; i++) {
-        float value;
-        if (format == FTJ_KV_16BIT) {
-            const uint32_t bits = row->codes[2 * i] | (uint32_t)row->codes[2 * i + 1] << 8;
-            value = ref_16bit_widen(dtype, (uint16_t)bits);
-        } else if (format == FTJ_KV_FP8) {
-            value = ref_e4m3_decode(row->codes[i]) * row->row_scale;
-        } else {
-            const uint8_t nibble = row->codes[i / 2] >> (i % 2 * 4) & 15;
-            const float block_scale = ref_e4m3_decode(row->block_scales[i / 16]);
-            value = ref_e2m1_decode(nibble) * block_scale * row->row_scale;
-        }
-        out[i] = value;
+    assert(head_dim % 16 == 0 && head_dim <= REF_MAX_HEAD_DIM);
+    if (format == FTJ_KV_16BIT) {
+        decode_16bit(dtype, row, head_dim, out);
+    } else if (format == FTJ_KV_NVFP4) {
+        decode_nvfp4(row, head_dim, out);
+    } else {
+        for (uint32_t i = 0; i < head_dim; i++)
+            out[i] = (double)(ref_e4m3_decode(row->codes[i]) * row->row_scale);
     }
 }

@@ -231,3 +231,21 @@ Test(ref_attention, naive_keeps_operands_past_the_range_of_fp16)
     const double error = naive_error(FTJ_DTYPE_FP16, 1e5);
     cr_expect(error < 20, "error %g", error);
 }
+
+Test(ref_attention, naive_takes_rows_that_are_rounded_already)
+{
+    static float k_rounded[max_keys * head_dim], v_rounded[max_keys * head_dim];
+    const ftj_dtype dtypes[] = {FTJ_DTYPE_BF16, FTJ_DTYPE_FP16, FTJ_DTYPE_FP32};
+    double o[2][head_dim], lse[2];
+    fill_random(6);
+    for (int i = 0; i < 3; i++) {
+        struct ref_attention attn = decode_over(max_keys - 1); /* no multiple of four */
+        ref_attention_naive(&attn, dtypes[i], o[0], &lse[0]);
+        ref_round_values(k, max_keys * head_dim, dtypes[i], k_rounded);
+        ref_round_values(v, max_keys * head_dim, dtypes[i], v_rounded);
+        attn.k_rounded = k_rounded;
+        attn.v_rounded = v_rounded;
+        ref_attention_naive(&attn, dtypes[i], o[1], &lse[1]);
+        cr_expect(memcmp(o[0], o[1], sizeof(o[0])) == 0 && lse[0] == lse[1], "type %d", i);
+    }
+}
