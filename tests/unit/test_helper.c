@@ -239,6 +239,7 @@ Test(helper, that_is_kept_dies_alone)
     compiler.timeout_s = 1;
     cr_expect_eq(compile("// fate: hang"), FTJ_E_COMPILE);
     expect_in(complaint(), "had not ended after 1 seconds");
+    compiler.timeout_s = 60;
     cr_expect_eq(compile("// any"), FTJ_OK, "%s", catcher.last);
     cr_expect_eq(num_folders(), 1);
 }
