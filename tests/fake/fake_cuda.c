@@ -194,13 +194,18 @@ int cuCtxGetDevice(int *device)
     return result;
 }
 
+int fake_push(struct CUctx_st *context)
+{
+    if (depth == MAX_DEPTH)
+        return INVALID_VALUE;
+    stack[depth++] = context;
+    return 0;
+}
+
 int cuCtxPushCurrent_v2(struct CUctx_st *context)
 {
     const int result = fake_begin("cuCtxPushCurrent_v2");
-    if (result || depth == MAX_DEPTH)
-        return result ? result : INVALID_VALUE;
-    stack[depth++] = context;
-    return 0;
+    return result ? result : fake_push(context);
 }
 
 int cuCtxPopCurrent_v2(struct CUctx_st **context)

@@ -42,6 +42,8 @@ int fake_number(const char *variable, int otherwise);
 int fake_begin(const char *symbol);
 /* The same for a call that needs a current context. */
 int fake_begin_in_context(const char *symbol);
+/* Make a context this thread's: what cuCtxPushCurrent_v2 does, which a test may take away. */
+int fake_push(struct CUctx_st *context);
 /* This thread's; NULL when it has none. */
 struct CUctx_st *fake_current(void);
 
