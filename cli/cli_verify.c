@@ -32,6 +32,8 @@ static const char help[] =
     "  --codec-values N values of each format that the codec test encodes (default: 2^24; on the\n"
     "                   CPU device 2^17)\n"
     "  --shard I/N      part I (from 0) of N, to spread the rows over processes\n"
+    "  --deal FILE      instead: processes given the same FILE, a new one, each take the next row\n"
+    "                   when they have ended one\n"
     "  --list           print the rows, run none\n"
     "\n"
     "Examples:\n"
@@ -50,6 +52,7 @@ enum {
     OPT_SEED,
     OPT_CODEC_VALUES,
     OPT_SHARD,
+    OPT_DEAL,
     OPT_QUICK,
     OPT_LIST
 };
@@ -65,6 +68,7 @@ static const struct option options[] = {
     {"seed", required_argument, NULL, OPT_SEED},
     {"codec-values", required_argument, NULL, OPT_CODEC_VALUES},
     {"shard", required_argument, NULL, OPT_SHARD},
+    {"deal", required_argument, NULL, OPT_DEAL},
     {"quick", no_argument, NULL, OPT_QUICK},
     {"list", no_argument, NULL, OPT_LIST},
     {0},
@@ -123,6 +127,9 @@ static bool take_option(struct verify *verify, int option)
                           &check->codec_values);
     case OPT_SHARD:
         return parse_shard(check, optarg);
+    case OPT_DEAL:
+        check->deal = optarg;
+        return true;
     case OPT_QUICK:
         check->quick = true;
         return true;
@@ -146,13 +153,15 @@ static cJSON *result_json(const struct check_result *result)
     return json;
 }
 
-static void print_result(const struct check_result *result)
+static void print_result(const struct check_result *result, bool is_verbose)
 {
     static const char *const words[] = {"passed", "FAILED", "skipped", "row"};
     const bool has_message = result->message[0];
-    printf("%s %s %s %llu: %s%s%s\n", words[result->outcome], result->test, result->variant,
-           (unsigned long long)result->row, result->shape, has_message ? ": " : "",
-           has_message ? result->message : "");
+    printf("%s %s %s %llu", words[result->outcome], result->test, result->variant,
+           (unsigned long long)result->row);
+    if (is_verbose && result->outcome != CHECK_LISTED)
+        printf(" in %.3f s", result->seconds);
+    printf(": %s%s%s\n", result->shape, has_message ? ": " : "", result->message);
     if (result->outcome == CHECK_FAILED)
         printf("  repeat it with: %s\n", result->command);
     fflush(stdout);
@@ -171,7 +180,7 @@ static void report(void *data, const struct check_result *result)
             cJSON_AddItemToArray(list, result_json(result));
     } else if (result->outcome != CHECK_PASSED || to->is_verbose) {
         cli_progress_clear(&to->progress);
-        print_result(result);
+        print_result(result, to->is_verbose);
     }
     snprintf(what, sizeof(what), "%s on %s", result->test, result->variant);
     cli_progress_step(&to->progress, what);
@@ -211,7 +220,7 @@ static int print_totals(const struct verify *verify, const struct verify_report 
                (unsigned long long)totals->skipped, cli_progress_seconds(&to->progress));
     }
     const uint64_t all = totals->passed + totals->failed + totals->skipped + totals->listed;
-    if (!all && !verify->check.shard_count)
+    if (!all && !verify->check.shard_count && !verify->check.deal)
         return cli_usage("verify", "no row matches what was asked for");
     return totals->failed ? CLI_FAILED : CLI_OK;
 }
@@ -255,6 +264,8 @@ int cli_verify(int argc, char **argv)
     }
     if (optind < argc)
         return cli_usage("verify", "%s is not expected", argv[optind]);
+    if (verify.check.deal && verify.check.shard_count)
+        return cli_usage("verify", "--deal and --shard are two ways to spread the rows");
     if (verify.input)
         return cli_activations(&verify.device, verify.input);
     verify.check.kind = verify.device.settings.kind;

@@ -25,9 +25,13 @@ struct check_options {
     uint64_t seed; /* 0: the default */
     uint32_t shard_index;
     uint32_t shard_count; /* 0: one */
-    bool quick;           /* the covering subset of rows, made for the CPU device */
-    bool list;            /* report rows as CHECK_LISTED and run none */
-    ftj_log_fn log;       /* as in ftj_settings, with warnings and up; NULL: nobody listens */
+    /* A file by which processes take rows, each the next one when it has ended one: how long a row
+     * takes is not known beforehand. Made where it is not there; else the rows before what it says
+     * are others' already. NULL: the rows of a shard. */
+    const char *deal;
+    bool quick;     /* the covering subset of rows, made for the CPU device */
+    bool list;      /* report rows as CHECK_LISTED and run none */
+    ftj_log_fn log; /* as in ftj_settings, with warnings and up; NULL: nobody listens */
     void *log_data;
     uint64_t codec_values; /* values per format of the codec test; 0: what suits the device */
 };
@@ -56,7 +60,8 @@ struct check_totals {
 
 /*
  * Run what the options choose. Failing rows are counted, not returned: the status says whether the
- * device could be opened at all. `totals` is filled in any case.
+ * device could be opened at all (FTJ_E_IO: the deal's file could not). `totals` is filled in any
+ * case.
  */
 FTJ_NODISCARD ftj_status check_run(const struct check_options *options, check_report_fn report,
                                    void *data, struct check_totals *totals);

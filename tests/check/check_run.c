@@ -7,6 +7,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "tests/check/check_deal.h"
 #include "tests/check/check_row.h"
 #include "tests/check/check_tiers.h"
 
@@ -27,7 +28,7 @@ struct run {
     struct check_contexts contexts;
     uint32_t probed;
     uint32_t features;
-    uint64_t dealt; /* rows seen so far: they are dealt out to the shards in turn */
+    struct check_deal deal;
 };
 
 void *check_alloc(size_t bytes)
@@ -180,7 +181,7 @@ static void run_test(struct run *run, const struct check_test *test)
     for (uint64_t index = 0; index < num_rows; index++) {
         if (options->has_row && index != options->row)
             continue;
-        if (run->dealt++ % options->shard_count == options->shard_index)
+        if (check_deal_next(&run->deal))
             run_row(run, test, index, tiers, num_tiers);
     }
 }
@@ -190,16 +191,20 @@ ftj_status check_run(const struct check_options *options, check_report_fn report
 {
     struct run run = {.options = *options, .report = report, .data = data, .totals = totals};
     run.options.seed = options->seed ? options->seed : CHECK_DEFAULT_SEED;
-    run.options.shard_count = options->shard_count ? options->shard_count : 1;
     *totals = (struct check_totals){0};
 
     ftj_context *ctx = NULL;
-    ftj_status status = ftj_context_create(&(ftj_settings){.kind = options->kind,
-                                                           .device = options->device,
-                                                           .cache_dir = options->cache_dir},
-                                           &ctx);
+    ftj_status status = check_deal_init(&run.deal, options);
     if (status)
         return status;
+    status = ftj_context_create(&(ftj_settings){.kind = options->kind,
+                                                .device = options->device,
+                                                .cache_dir = options->cache_dir},
+                                &ctx);
+    if (status) {
+        check_deal_finish(&run.deal);
+        return status;
+    }
     ftj_device_info info = {0};
     ftj_context_info(ctx, &info);
     ftj_context_destroy(ctx);
@@ -211,5 +216,6 @@ ftj_status check_run(const struct check_options *options, check_report_fn report
             run_test(&run, tests[i]);
     }
     check_contexts_finish(&run.contexts);
+    check_deal_finish(&run.deal);
     return FTJ_OK;
 }

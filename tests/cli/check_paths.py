@@ -103,6 +103,11 @@ def take_all(cases, data):
     for more in ((), ('--json',), ('--verbose',)):
         cases.run('verify', *CPU, '--test', 'codec_vectors', '--row', '0', *more)
     cases.run('verify', *CPU, '--test', 'store', '--row', '1', '--seed', '3', '--shard', '0/2')
+    deal = os.path.join(work, 'deal')
+    for says in ('passed codec_vectors kv_store 3 in', '0 passed, 0 failed, 0 skipped'):
+        cases.run('verify', *CPU, '--test', 'codec_vectors', '--verbose', '--deal', deal, says=says)
+    cases.run('verify', *CPU, '--list', '--deal', os.path.join(work, 'nowhere', 'deal'))
+    cases.run('verify', *CPU, '--deal', os.path.join(work, 'nowhere', 'deal'), code=1)
     cases.run('verify', *CPU, '--test', 'codec', '--row', '0', '--codec-values', '5000')
     cases.run('verify', *CPU, '--codec-values', '0', code=2, says='--codec-values 0')
     cases.run('verify', *CPU, '--input', data, says='0 failed')
