@@ -7,8 +7,9 @@
 # BUILD is a build with tests (default: build), TEST those that `ftjit verify` is to ask for (default: all
 # of a round). A fake of the driver stands in for the GPU: it runs nothing, but every kernel is asked for,
 # and FTJIT_RECORD keeps which. Leaves build-gpu/kernels.ftb.xz, which tests/on_gpu.sh takes if it is there:
-# some 2,000 kernels, ten minutes on two cores. They serve the NVRTC they were made by and the sources
-# they were made of; others are compiled there as ever.
+# some 2,000 kernels, ten minutes on two cores; and build-gpu/kernels.record, of which kernels they are.
+# They serve the NVRTC they were made by and the sources they were made of; from the record the round
+# there compiles what they do not serve.
 set -eu
 cd "$(dirname "$0")/.."
 build=${1:-build}
@@ -18,23 +19,28 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir -p build-gpu
 
-# ask ARGS...: what is run fails, for there is no GPU.
+# ask COMMAND...: what is run fails, for there is no GPU.
 ask() {
     FTJIT_CUDA_DRIVER=$build/tests/fake/libfake_cuda.so FAKE_CUDA_ARCH=90 \
         FTJIT_NVRTC=$build/tests/fake/libfake_nvrtc.so FTJIT_CACHE_DIR=$work/fake \
-        FTJIT_RECORD=$work/record "$ftjit" verify --device 0 "$@" >"$work/said" 2>&1 || true
+        FTJIT_RECORD=$work/record "$@" >"$work/said" 2>&1 || true
 }
 if [ -n "$tests" ]; then
-    ask --test "$tests" --quick
+    ask "$ftjit" verify --device 0 --test "$tests" --quick
 else
-    ask --test '[!e]*'
-    ask --test 'extend*' --quick
+    for program in "$build"/tests/gpu/test_*; do
+        [ ! -f "$program" ] || [ ! -x "$program" ] || ask "$program"
+    done
+    ask "$ftjit" verify --device 0 --input tests/data/smollm2
+    ask "$ftjit" verify --device 0 --test 'extend*' --quick
+    ask "$ftjit" verify --device 0 --test '[!e]*'
 fi
 if [ ! -s "$work/record" ]; then
     cat "$work/said" >&2
     echo 'gpu_kernels.sh: the harness asked for no kernel; is BUILD a build with tests?' >&2
     exit 1
 fi
+sort -u "$work/record" >build-gpu/kernels.record
 FTJIT_CACHE_DIR=$work/cache "$ftjit" warm --from "$work/record" --bundle "$work/kernels.ftb"
 python3 - "$work/kernels.ftb" build-gpu/kernels.ftb.xz <<'END'
 import lzma

@@ -59,26 +59,30 @@ ftjit() {
     limited "$seconds" "$build/cli/ftjit" "$@" --device "$device"
 }
 
-# suite NAME PASSED FAILED SKIPPED STARTED: remember a result for the record.
+# suite NAME PASSED FAILED SKIPPED STARTED [NOT_REACHED]: remember a result for the record.
 suite() {
     seconds=$(($(date +%s) - $5))
-    echo "$1 $2 $3 $4 $seconds" >>"$work/suites"
-    echo "== $1: $2 passed, $3 failed, $4 skipped in $seconds s"
+    echo "$1 $2 $3 $4 $seconds ${6:-}" >>"$work/suites"
+    echo "== $1: $2 passed, $3 failed, $4 skipped${6:+, $6 not reached} in $seconds s"
 }
 
-# sharded NAME SECONDS ARGS...: rows of the check harness, dealt to processes that share one cache.
-# Runs beside other functions: it waits for its own processes only.
+# sharded NAME SECONDS ARGS...: rows of the check harness, dealt to processes that share one cache as
+# they come to them; then where the time went. Runs beside other functions: it waits for its own
+# processes only.
 sharded() {
     pids=
     name=$1
     seconds=$2
     shift 2
     started=$(date +%s)
+    rm -rf "${work:?}/$name"
     mkdir -p "$work/$name"
+    (ftjit 60 verify --list "$@" >"$work/$name/list" 2>&1) # in a shell of its own, as the others
     i=0
     while [ "$i" -lt "$processes" ]; do
         (
-            ftjit "$seconds" verify --verbose --shard "$i/$processes" "$@" \
+            export FTJIT_RECORD="$work/$name/compiled"
+            ftjit "$seconds" verify --verbose --deal "$work/$name/deal" "$@" \
                 >"$work/$name/shard_$i.txt" 2>"$work/$name/shard_$i.err"
             echo $? >"$work/$name/shard_$i.rc"
         ) &
@@ -88,9 +92,12 @@ sharded() {
     # shellcheck disable=SC2086
     wait $pids
     # shellcheck disable=SC2046
-    set -- $(python3 tests/gpu_record.py shards "$work/$name" "$processes" "$work/$name/report")
-    { echo "# $name" && cat "$work/$name/report"; } >>"$out/check.txt"
-    suite "$name" "$1" "$2" "$3" "$started"
+    set -- $(python3 tests/gpu_record.py shards "$work/$name" "$processes")
+    { echo "# $name" && cat "$work/$name/report" "$work/$name/times"; } >>"$out/check.txt"
+    suite "$name" "$1" "$2" "$3" "$started" "$4"
+    cat "$work/$name/times"
+    [ ! -f "$work/$name/compiled" ] ||
+        echo "$(sort -u "$work/$name/compiled" | wc -l) kernels were compiled here"
 }
 
 # Everything but extend to the last row; of extend, whose matrix has 8,000 rows, a covering set.
@@ -247,11 +254,17 @@ fi
 ftjit 30 info --json >"$work/info.json"
 nvidia-smi --query-gpu=driver_version --format=csv,noheader 2>/dev/null | head -n 1 >"$work/driver"
 
-# with_kernels FUNCTION: with those that tests/gpu_kernels.sh compiled, where they came along.
+# with_kernels FUNCTION: with those that tests/gpu_kernels.sh compiled, where they came along. What they
+# do not serve (another NVRTC, other sources) is compiled first, which all cores do: the harness's
+# processes, which might have other work, leave half of them alone.
 with_kernels() {
     if [ -f "$build/kernels.ftb.xz" ]; then
         python3 -c 'import lzma, sys; sys.stdout.buffer.write(lzma.open(sys.argv[1]).read())' \
             "$build/kernels.ftb.xz" >"$work/kernels.ftb" && export FTJIT_CACHE_PATH="$work/kernels.ftb"
+    fi
+    if [ -f "$build/kernels.record" ] && [ "$device" != cpu ]; then
+        limited 300 "$build/cli/ftjit" warm --from "$build/kernels.record" >"$work/warm.txt" 2>&1
+        tail -n 2 "$work/warm.txt"
     fi
     "$@"
     unset FTJIT_CACHE_PATH
