@@ -47,7 +47,8 @@ def tree_files():
     found = []
     for folder, folders, names in os.walk('.'):
         folders[:] = [name for name in folders
-                      if name not in ('.git', 'shared') and not name.startswith('build')]
+                      if name not in ('.git', 'shared') and not name.startswith('build')
+                      and not os.path.exists(os.path.join(folder, name, 'meson-private'))]
         found += [os.path.relpath(os.path.join(folder, name)) for name in names]
     return sorted(found)
 
