@@ -8,9 +8,9 @@
  * with a compiler it finds itself, and has 30 seconds for it. With a real libnvrtc in the children
  * themselves (no FTJIT_CC) 18 of 20 hung or failed.
  *
- * Not under ThreadSanitizer: GCC 12's has an allocator of its own, whose locks a fork does not
- * hold, so that a child may wait for ever for one that a thread of its parent had (1 in 200 on a
- * busy machine, seen in the child's stack). The C library's allocator is safe there.
+ * Not under ThreadSanitizer or AddressSanitizer: GCC 12's have allocators of their own, whose locks
+ * a fork does not hold, so that a child may wait for ever for one that a thread of its parent had
+ * (1 in 200 on a busy machine, seen in the child's stack). The C library's allocator is safe there.
  */
 #include <pthread.h>
 #include <signal.h>
