@@ -126,8 +126,7 @@ struct Stage {
         // The address of the next tile, once it has arrived. The stage read before it is free then:
         // every lane is past it.
         __device__ __forceinline__ uint32_t wait() {
-            while (!ptx::mbarrier_try_wait_parity(barriers + 8 * read, parity)) {
-            }
+            ptx::mbarrier_wait(barriers + 8 * read, parity);
             sync();
             const uint32_t stage = base + read * bytes;
             const bool last = read == num_stages - 1;

@@ -39,7 +39,8 @@ Test(cpu_backend, can_be_narrowed_by_the_environment_and_before_it_by_the_caller
     setenv("FTJIT_FEATURES", "-fp8_convert", 1);
     cr_assert_eq(open_cpu(&backend, 0, NULL), FTJ_OK);
     cr_expect_eq(backend.device.features,
-                 (uint32_t)(FTJ_HAS_MMA_F16 | FTJ_HAS_CP_ASYNC | FTJ_HAS_MMA_BF16 | FTJ_HAS_WGMMA));
+                 (uint32_t)(FTJ_HAS_MMA_F16 | FTJ_HAS_CP_ASYNC | FTJ_HAS_MMA_BF16 | FTJ_HAS_TMA |
+                            FTJ_HAS_WGMMA));
     cr_expect(backend.device.probed & FTJ_HAS_FP8_CONVERT);
     ftj_backend_finish(&backend);
 
