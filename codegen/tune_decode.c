@@ -19,7 +19,7 @@
 #define TWELVE_WARPS        12u  /* may have 168 */
 #define TWELVE_REGISTERS    104u /* O and scores of one that is to run twelve, with Q in memory */
 #define MAX_N_TILES         4u   /* past it the scores take too many registers */
-#define MBARRIER_BYTES      8u   /* a stage filled by bulk copies has one */
+#define MBARRIER_BYTES      8u   /* a stage filled by bulk copies has one, or two if it is shared */
 #define BULK_ALIGNMENT      16u
 #define MAX_STAGES          8u
 #define MERGE_BYTES         68u
@@ -107,8 +107,8 @@ static bool fill_stages(const struct ftj_problem *problem, const struct ftj_devi
     const uint32_t share = device->smem_per_sm_bytes / config->min_blocks - SMEM_RESERVED;
     const uint32_t budget = share < device->smem_bytes ? share : device->smem_bytes;
     const uint32_t fixed = fixed_bytes(problem, config);
-    const uint32_t barrier = is_bulk ? MBARRIER_BYTES : 0;
-    const uint32_t ring_row = config->num_warps / config->warps_per_tile * (stage_bytes + barrier);
+    const uint32_t barriers = is_bulk ? MBARRIER_BYTES * (1 + (config->warps_per_tile > 1)) : 0;
+    const uint32_t ring_row = config->num_warps / config->warps_per_tile * (stage_bytes + barriers);
     if (budget < fixed + least * ring_row || !stage_holds_rows(problem, config, stage_bytes))
         return false;
     config->num_stages = (budget - fixed) / ring_row;

@@ -22,7 +22,7 @@ Test(cpu_backend, says_what_it_is)
     cr_assert_eq(open_cpu(&backend, 0, NULL), FTJ_OK);
     char features[256];
     ftj_features_text(backend.device.features, features, sizeof(features));
-    cr_expect_str_eq(features, "mma_f16,cp_async,mma_bf16,fp8_convert,wgmma");
+    cr_expect_str_eq(features, "mma_f16,cp_async,mma_bf16,fp8_convert,tma,wgmma");
     cr_expect_eq(backend.device.probed, backend.device.features);
     cr_expect_str_eq(backend.device.target, "cpu");
     cr_expect_eq(backend.device.kind, FTJ_DEVICE_CPU);
