@@ -33,21 +33,20 @@ static uint32_t divide_up(uint32_t a, uint32_t b)
     return (a + b - 1) / b;
 }
 
-/* Tiles of 8 columns that registers hold. A run of queries has more columns than most groups, and
- * one pass over the keys for all of them is worth it to read Q again and again. */
-static uint32_t most_tiles(uint32_t head_dim, bool is_run)
+/* Tiles of 8 columns that registers hold, Q in shared memory if it must be: one pass over the keys
+ * for all columns is worth it to read Q again and again. */
+static uint32_t most_tiles(uint32_t head_dim)
 {
-    const uint32_t by_registers = (is_run ? OUTPUT_BUDGET : REGISTER_BUDGET) / head_dim;
-    return by_registers > MAX_N_TILES ? MAX_N_TILES : by_registers + !by_registers;
+    const uint32_t by_registers = OUTPUT_BUDGET / head_dim;
+    return by_registers > MAX_N_TILES ? MAX_N_TILES : by_registers;
 }
 
 /* More columns than the registers hold are cut into equal units. */
 static uint32_t n_tiles(const struct ftj_problem *problem)
 {
-    const bool is_run = problem->run_queries > 1;
-    const uint32_t columns = problem->group * (is_run ? problem->run_queries : 1);
-    const uint32_t all = divide_up(columns, 8);
-    return divide_up(all, divide_up(all, most_tiles(problem->head_dim, is_run)));
+    const uint32_t queries = problem->run_queries > 1 ? problem->run_queries : 1;
+    const uint32_t all = divide_up(problem->group * queries, 8);
+    return divide_up(all, divide_up(all, most_tiles(problem->head_dim)));
 }
 
 /* On an H200 an extend of a few queries over 16 bits reads at 0.89 of what memory gives, over codes
@@ -56,7 +55,7 @@ bool ftj_runs_pay(const ftj_kv_shape *kv, uint32_t group, uint32_t queries)
 {
     const bool has_codes = kv->k_format != FTJ_KV_16BIT || kv->v_format != FTJ_KV_16BIT;
     const uint32_t columns = group * queries;
-    const uint32_t passes = divide_up(divide_up(columns, 8), most_tiles(kv->head_dim, true));
+    const uint32_t passes = divide_up(divide_up(columns, 8), most_tiles(kv->head_dim));
     return queries > 1 && columns <= MAX_COLUMNS && passes <= (has_codes ? 2 : 1);
 }
 
@@ -259,9 +258,10 @@ bool ftj_tune_decode_bulk(const struct ftj_problem *problem, const struct ftj_de
     config->overlaps_previous = true;
     const bool is_4bit = problem->k_format == FTJ_KV_NVFP4 || problem->v_format == FTJ_KV_NVFP4;
     const uint32_t dims = config->n_tiles * problem->head_dim;
-    for (size_t i = 0; i < sizeof(wide) / sizeof(*wide) && problem->run_queries > 1; i++) {
+    for (size_t i = 0; i < sizeof(wide) / sizeof(*wide); i++) {
         const bool is_for_it = wide[i].warps > WIDE_WARPS
-                                   ? is_4bit && config->n_tiles > 1 && dims == REGISTER_BUDGET
+                                   ? problem->run_queries > 1 && is_4bit && config->n_tiles > 1 &&
+                                         dims == REGISTER_BUDGET
                                    : config->n_tiles > 2 && dims > REGISTER_BUDGET;
         if (is_for_it && fits_bulk(problem, device, &wide[i], config))
             return true;
