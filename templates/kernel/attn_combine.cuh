@@ -78,8 +78,9 @@ struct AttnCombine {
         // One block must wait, or the grid might end before the decode has.
         if (!has_rows && ptx::block_index() != 0)
             return;
+        // The next grid starts when every block is here or has left: it takes nobody's room.
+        Launch::let_next_start();
         Launch::wait_for_previous();
-        Launch::let_next_start();  // not sooner: the next decode would take the room of this grid
         if (has_rows)
             combine(p, split, first_row, min_of(rows_per_block, split.columns.count - first_row));
     }
