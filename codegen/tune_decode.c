@@ -21,6 +21,7 @@
 #define MAX_N_TILES         4u   /* past it the scores take too many registers */
 #define MBARRIER_BYTES      8u   /* a stage filled by bulk copies has one, or two if it is shared */
 #define BULK_ALIGNMENT      16u
+#define RUN_TOKENS          16u /* rows of one head that follow each other: worth a fetch alone */
 #define MAX_STAGES          8u
 #define MERGE_BYTES         68u
 #define RANGE_BYTES         36u /* a block's range of tiles */
@@ -145,6 +146,23 @@ static bool has_registers(const struct ftj_problem *problem, const struct ftj_co
            config->n_tiles * (problem->head_dim / 4 + 20) <= TWELVE_REGISTERS;
 }
 
+/* How many kv heads the warps of a block have side by side. Memory gives 64 bytes at once, which
+ * are the scales of several heads, or more than a short row: where the rows of one head do not
+ * follow each other in runs, those of all heads of a token do. */
+static uint32_t heads_side_by_side(const struct ftj_problem *problem,
+                                   const struct ftj_config *config)
+{
+    const ftj_kv_array *codes = &problem->kv.k.codes;
+    const bool is_run = problem->page_size >= RUN_TOKENS &&
+                        codes->slot_stride_bytes < 2 * (uint64_t)codes->row_bytes;
+    uint32_t heads = config->num_warps;
+    if (is_run || is_query_shared(problem, config->n_tiles, config->num_warps))
+        return 1;
+    while (problem->kv.shape.num_kv_heads % heads)
+        heads /= 2;
+    return heads;
+}
+
 /* Several blocks of four warps to an SM, so that one computes while another merges. Tiles of 32
  * tokens keep two chains of products under way: worth more than a third stage, but not more than
  * half of the warps. Four and three blocks ask for O and Q to leave registers for sixteen and
@@ -164,6 +182,7 @@ bool ftj_tune_decode(const struct ftj_problem *problem, const struct ftj_device 
         config->num_warps = shapes[i].warps;
         config->warps_per_tile = shapes[i].warps_per_tile;
         config->tile_tokens = shapes[i].tile_tokens;
+        config->unit_heads = heads_side_by_side(problem, config);
         if (fill_stages(problem, device, config->tile_tokens * token_bytes(problem), false,
                         shapes[i].least_stages, config))
             return true;
@@ -228,6 +247,7 @@ static bool fits_bulk(const struct ftj_problem *problem, const struct ftj_device
     config->num_warps = shape->warps;
     config->warps_per_tile = shape->warps_per_tile;
     config->tile_tokens = shape->tile_tokens;
+    config->unit_heads = 1;
     return stage_bytes &&
            fill_stages(problem, device, stage_bytes, true, shape->least_stages, config);
 }
@@ -299,6 +319,7 @@ static void write_common(struct ftj_text *text, const struct ftj_problem *proble
         {"page_size", problem->page_size},  {"num_warps", config->num_warps},
         {"num_stages", config->num_stages}, {"tile_tokens", config->tile_tokens},
         {"n_tiles", config->n_tiles},       {"warps_per_tile", config->warps_per_tile},
+        {"unit_heads", config->unit_heads},
     };
     write_numbers(text, numbers, sizeof(numbers) / sizeof(*numbers));
     const struct {

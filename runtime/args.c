@@ -112,11 +112,13 @@ static void set_deal(const struct ftj_decode_plan *plan, ftj_decode_params *para
 {
     const struct ftj_config *config = &plan->kernel->config;
     const uint64_t num_units =
-        (uint64_t)params->requests.batch * params->num_kv_heads * plan->head_blocks;
+        (uint64_t)params->requests.batch * plan->head_sets * plan->head_blocks;
+    params->unit_heads = config->unit_heads;
+    params->head_sets = plan->head_sets;
     params->head_blocks = plan->head_blocks;
     params->blocks = plan->blocks;
     params->tile_shift = log2_up(config->tile_tokens);
-    params->min_shift = log2_up(config->num_warps / config->warps_per_tile);
+    params->min_shift = log2_up(config->num_warps / (config->warps_per_tile * config->unit_heads));
     params->unit_cost = plan->unit_cost;
     params->unit_pieces =
         num_units && num_units < params->blocks ? (uint32_t)(params->blocks / num_units) : 1;
