@@ -125,6 +125,7 @@ static void set_deal(const struct ftj_decode_plan *plan, ftj_decode_params *para
     params->block_units = num_units > params->blocks
                               ? (uint32_t)((num_units + params->blocks - 1) / params->blocks)
                               : 1;
+    params->all_units = num_units > plan->blocks ? 0 : (uint32_t)num_units;
 }
 
 void ftj_args_short(const struct ftj_attention *attn, const ftj_extend_args *args,
@@ -152,6 +153,7 @@ void ftj_args_short(const struct ftj_attention *attn, const ftj_extend_args *arg
         .softcap = extend->softcap,
     };
     set_deal(&attn->short_runs, params);
+    params->all_units = 0; /* only the device knows how many queries a request has */
 }
 
 ftj_status ftj_args_decode(const struct ftj_attention *attn, const ftj_decode_args *args,

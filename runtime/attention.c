@@ -188,8 +188,9 @@ static ftj_status launch_decode(const struct ftj_attention *attn,
         launch(attn, plan->kernel, plan->blocks, params, sizeof(*params), stream);
     if (status)
         return status;
+    const uint32_t splits = params->all_units ? params->all_units : plan->blocks;
     const uint32_t rows = columns * plan->kernel->config.unit_heads;
-    return launch(attn, plan->combine, plan->blocks * blocks_for(plan->combine, rows), params,
+    return launch(attn, plan->combine, splits * blocks_for(plan->combine, rows), params,
                   sizeof(*params), stream);
 }
 

@@ -193,6 +193,7 @@ struct RowPlace {
     uint32_t request;
     uint32_t unit;    // of the request
     uint32_t at;      // of the unit's width
+    uint32_t begin;   // of that width in the row
     uint32_t before;  // tiles before the place, modulo 2^32
     Keys keys;
 };
@@ -282,31 +283,37 @@ struct Cut {
     // Where in its width a unit's first tile is.
     __device__ __forceinline__ uint32_t first_tile() const { return pieces ? 0 : p.unit_cost; }
 
-    // Of a place below the width; the lane that has it in its run walks the run once more.
-    __device__ __forceinline__ Place locate(uint32_t place) const {
+    // Of a place below the width; or, where a number is given, of the first place of that unit of
+    // all that requests have or, without keys, would have (where they have no factor of their own).
+    // The lane that has its request in its run walks the run once more.
+    static constexpr uint32_t no_unit = 0xffffffffu;
+    __device__ __forceinline__ Place locate(uint32_t place, uint32_t number = no_unit) const {
         Place to = {};
-        const bool has_it = place >= from * num_units && place < upto * num_units;
+        const bool by_place = number == no_unit;
+        const uint32_t request = by_place ? 0 : number / num_units;
+        const bool has_it = by_place ? place >= from * num_units && place < upto * num_units
+                                     : request >= run_begin && request < run_end;
         if (has_it) {
-            uint32_t left = place - from * num_units;
+            to.begin = from * num_units;
             to.before = tiles_before;
             for (to.request = run_begin;; to.request++) {
                 to.keys = Table::keys(p, to.request);
                 const uint32_t tiles = to.keys.num_tiles(p.tile_shift);
                 const uint32_t of_request = unit_width(tiles) * num_units * to.keys.own_units(p);
-                if (left < of_request)
+                if (by_place ? place - to.begin < of_request : to.request == request)
                     break;
-                left -= of_request;
+                to.begin += of_request;
                 to.before += tiles * to.keys.own_units(p);
             }
-            to.at = left;
         }
         const uint32_t lane = ptx::first_lane(has_it);
         to.request = ptx::shfl(to.request, lane);
         to.keys = to.keys.of_lane(lane);
-        const uint32_t in_request = ptx::shfl(to.at, lane);
+        to.begin = ptx::shfl(to.begin, lane);
         const uint32_t tiles = to.keys.num_tiles(p.tile_shift);
-        to.unit = in_request / unit_width(tiles);
-        to.at = in_request - to.unit * unit_width(tiles);
+        to.unit = by_place ? (place - to.begin) / unit_width(tiles) : number - request * num_units;
+        to.begin += to.unit * unit_width(tiles);
+        to.at = by_place ? place - to.begin : 0;
         to.before = ptx::shfl(to.before, lane) * num_units + to.unit * tiles + unit_tiles(to.at);
         return to;
     }

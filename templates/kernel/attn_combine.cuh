@@ -5,9 +5,10 @@
 //   O = sum_i out_i 2^(max_i - max) / sum_i sum_i 2^(max_i - max)
 //
 // The work was cut by lengths and grid alone, so that a block finds out by itself, while the decode
-// still runs, which segment it has: the one that starts in decode block `block_index / chunks` and
-// goes on in the next. It serves rows_per_block rows of it; thread = (share of the parts, row, four
-// columns). Grid: the decode's * chunks.
+// still runs, which segment it has: unit `block_index / chunks`, or where there are more units than
+// decode blocks, the one that starts in that block and goes on in the next. It serves
+// rows_per_block rows of it; thread = (share of the parts, row, four columns). Grid: units, or
+// decode blocks, * chunks.
 #pragma once
 #include "block/part_sum.cuh"
 #include "block/segments.cuh"
@@ -41,24 +42,28 @@ struct AttnCombine {
     static_assert(Config::smem_bytes == SharedSums::bytes + int(sizeof(Split)),
                   "tune_decode.c must agree");
 
-    // The segment that starts in a block of the decode and goes on in the next. All lanes of a warp
-    // get it.
-    static __device__ __forceinline__ Split find_split(const ftj_decode_params& p, uint32_t block) {
+    // The segment of a unit, or the one that starts in a block of the decode and goes on in the
+    // next. All lanes of a warp get it.
+    static __device__ __forceinline__ Split find_split(const ftj_decode_params& p,
+                                                       uint32_t number) {
         const Cut<Table> cut(p);
-        if (block + 1 >= cut.blocks)
+        const bool by_unit = !Config::has_runs && p.all_units;
+        if (number + !by_unit >= (by_unit ? p.all_units : cut.blocks) || cut.blocks == 0)
             return {};
-        const uint32_t next = cut.begin_of(block + 1);
-        const auto place = cut.locate(next);
-        const uint32_t begin = next - place.at;  // of the segment
-        if (cut.unit_tiles(place.at) == 0 || begin + cut.first_tile() < cut.begin_of(block))
-            return {};
+        const auto place =
+            cut.locate(cut.begin_of(number + 1), by_unit ? number : Cut<Table>::no_unit);
         const uint32_t width = cut.unit_width(place.keys.num_tiles(p.tile_shift));
+        if (width == 0)
+            return {};
+        const uint32_t first = cut.owner(place.begin + cut.first_tile());
+        const uint32_t last = cut.owner(place.begin + width - 1);
+        if (first == last || (!by_unit && first != number))
+            return {};
         const uint32_t head_set = cut.head_set(place);
         return {Columns<Config::has_runs>::of(p, place.keys, place.request, head_set * p.unit_heads,
                                               place.unit - head_set * place.keys.head_blocks(p),
                                               num_rows),
-                block, 2 * block + (begin > cut.begin_of(block)),
-                cut.owner(begin + width - 1) - block + 1};
+                first, 2 * first + (place.begin > cut.begin_of(first)), last - first + 1};
     }
 
     static __device__ void run(const ftj_decode_params& p) {
