@@ -25,6 +25,7 @@ static const char help[] =
     "                   store and generic only (default: that of the cache, bf16)\n"
     "  --head-dim N     a multiple of 16 from 32 to 512 (default: 128)\n"
     "  --group N        query heads per kv head, 1 to 64 (default: 4)\n"
+    "  --kv-heads N     kv heads, 1 to 1024 (default: 8)\n"
     "  --queries N      of a request, 1 to 64: decode and combine for runs of so many (default: "
     "1)\n"
     "  --page N         tokens a page holds (default: 64)\n"
@@ -51,6 +52,7 @@ enum {
     OPT_DTYPE,
     OPT_HEAD_DIM,
     OPT_GROUP,
+    OPT_KV_HEADS,
     OPT_QUERIES,
     OPT_PAGE,
     OPT_ORDER,
@@ -67,6 +69,7 @@ static const struct option options[] = {
     {"dtype", required_argument, NULL, OPT_DTYPE},
     {"head-dim", required_argument, NULL, OPT_HEAD_DIM},
     {"group", required_argument, NULL, OPT_GROUP},
+    {"kv-heads", required_argument, NULL, OPT_KV_HEADS},
     {"queries", required_argument, NULL, OPT_QUERIES},
     {"page", required_argument, NULL, OPT_PAGE},
     {"order", required_argument, NULL, OPT_ORDER},
@@ -95,6 +98,7 @@ struct request {
     int table;
     uint64_t head_dim;
     uint64_t group;
+    uint64_t kv_heads;
     uint64_t queries;
     uint64_t page;
     bool has_softcap;
@@ -129,6 +133,8 @@ static bool take_number(struct request *request, int option)
         return cli_number("source", "--head-dim", optarg, 1, UINT32_MAX, &request->head_dim);
     case OPT_GROUP:
         return cli_number("source", "--group", optarg, 1, 64, &request->group);
+    case OPT_KV_HEADS:
+        return cli_number("source", "--kv-heads", optarg, 1, 1024, &request->kv_heads);
     case OPT_QUERIES:
         return cli_number("source", "--queries", optarg, 1, 64, &request->queries);
     default:
@@ -182,6 +188,7 @@ static bool take_option(struct request *request, int option)
         return true;
     case OPT_HEAD_DIM:
     case OPT_GROUP:
+    case OPT_KV_HEADS:
     case OPT_QUERIES:
     case OPT_PAGE:
         return take_number(request, option);
@@ -221,7 +228,7 @@ static ftj_status problem_of(const struct request *request, struct ftj_problem *
 {
     const bool is_fp32 = request->dtype == FTJ_DTYPE_FP32;
     const ftj_attention_desc of_request = {
-        .num_q_heads = (uint32_t)request->group,
+        .num_q_heads = (uint32_t)(request->group * request->kv_heads),
         .table = (ftj_kv_table)request->table,
         .dtype = request->dtype && !is_fp32 ? request->dtype : request->format.dtype,
         .store_dtype = request->dtype,
@@ -235,7 +242,7 @@ static ftj_status problem_of(const struct request *request, struct ftj_problem *
                                          .k_format = request->format.k,
                                          .v_format = request->format.v,
                                          .order = (ftj_kv_order)request->order,
-                                         .num_kv_heads = 1,
+                                         .num_kv_heads = (uint32_t)request->kv_heads,
                                          .head_dim = (uint32_t)request->head_dim,
                                          .page_size = (uint32_t)request->page,
                                      });
@@ -319,6 +326,7 @@ int cli_source(int argc, char **argv)
         .format = {.k = FTJ_KV_FP8, .v = FTJ_KV_NVFP4, .dtype = FTJ_DTYPE_BF16},
         .head_dim = 128,
         .group = 4,
+        .kv_heads = 8,
         .queries = 1,
         .page = 64,
     };

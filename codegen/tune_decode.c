@@ -19,8 +19,9 @@
 #define TWELVE_WARPS        12u  /* may have 168 */
 #define TWELVE_REGISTERS    104u /* O and scores of one that is to run twelve, with Q in memory */
 #define MAX_N_TILES         4u   /* past it the scores take too many registers */
-#define MBARRIER_BYTES      8u   /* a stage filled by bulk copies has one */
+#define MBARRIER_BYTES      8u   /* a stage filled by bulk copies has one, or two if it is shared */
 #define BULK_ALIGNMENT      16u
+#define RUN_TOKENS          16u /* rows of one head that follow each other: worth a fetch alone */
 #define MAX_STAGES          8u
 #define MERGE_BYTES         68u
 #define RANGE_BYTES         36u /* a block's range of tiles */
@@ -33,21 +34,20 @@ static uint32_t divide_up(uint32_t a, uint32_t b)
     return (a + b - 1) / b;
 }
 
-/* Tiles of 8 columns that registers hold. A run of queries has more columns than most groups, and
- * one pass over the keys for all of them is worth it to read Q again and again. */
-static uint32_t most_tiles(uint32_t head_dim, bool is_run)
+/* Tiles of 8 columns that registers hold, Q in shared memory if it must be: one pass over the keys
+ * for all columns is worth it to read Q again and again. */
+static uint32_t most_tiles(uint32_t head_dim)
 {
-    const uint32_t by_registers = (is_run ? OUTPUT_BUDGET : REGISTER_BUDGET) / head_dim;
-    return by_registers > MAX_N_TILES ? MAX_N_TILES : by_registers + !by_registers;
+    const uint32_t by_registers = OUTPUT_BUDGET / head_dim;
+    return by_registers > MAX_N_TILES ? MAX_N_TILES : by_registers;
 }
 
 /* More columns than the registers hold are cut into equal units. */
 static uint32_t n_tiles(const struct ftj_problem *problem)
 {
-    const bool is_run = problem->run_queries > 1;
-    const uint32_t columns = problem->group * (is_run ? problem->run_queries : 1);
-    const uint32_t all = divide_up(columns, 8);
-    return divide_up(all, divide_up(all, most_tiles(problem->head_dim, is_run)));
+    const uint32_t queries = problem->run_queries > 1 ? problem->run_queries : 1;
+    const uint32_t all = divide_up(problem->group * queries, 8);
+    return divide_up(all, divide_up(all, most_tiles(problem->head_dim)));
 }
 
 /* On an H200 an extend of a few queries over 16 bits reads at 0.89 of what memory gives, over codes
@@ -56,7 +56,7 @@ bool ftj_runs_pay(const ftj_kv_shape *kv, uint32_t group, uint32_t queries)
 {
     const bool has_codes = kv->k_format != FTJ_KV_16BIT || kv->v_format != FTJ_KV_16BIT;
     const uint32_t columns = group * queries;
-    const uint32_t passes = divide_up(divide_up(columns, 8), most_tiles(kv->head_dim, true));
+    const uint32_t passes = divide_up(divide_up(columns, 8), most_tiles(kv->head_dim));
     return queries > 1 && columns <= MAX_COLUMNS && passes <= (has_codes ? 2 : 1);
 }
 
@@ -107,8 +107,8 @@ static bool fill_stages(const struct ftj_problem *problem, const struct ftj_devi
     const uint32_t share = device->smem_per_sm_bytes / config->min_blocks - SMEM_RESERVED;
     const uint32_t budget = share < device->smem_bytes ? share : device->smem_bytes;
     const uint32_t fixed = fixed_bytes(problem, config);
-    const uint32_t barrier = is_bulk ? MBARRIER_BYTES : 0;
-    const uint32_t ring_row = config->num_warps / config->warps_per_tile * (stage_bytes + barrier);
+    const uint32_t barriers = is_bulk ? MBARRIER_BYTES * (1 + (config->warps_per_tile > 1)) : 0;
+    const uint32_t ring_row = config->num_warps / config->warps_per_tile * (stage_bytes + barriers);
     if (budget < fixed + least * ring_row || !stage_holds_rows(problem, config, stage_bytes))
         return false;
     config->num_stages = (budget - fixed) / ring_row;
@@ -146,6 +146,23 @@ static bool has_registers(const struct ftj_problem *problem, const struct ftj_co
            config->n_tiles * (problem->head_dim / 4 + 20) <= TWELVE_REGISTERS;
 }
 
+/* How many kv heads the warps of a block have side by side. Memory gives 64 bytes at once, which
+ * are the scales of several heads, or more than a short row: where the rows of one head do not
+ * follow each other in runs, those of all heads of a token do. */
+static uint32_t heads_side_by_side(const struct ftj_problem *problem,
+                                   const struct ftj_config *config)
+{
+    const ftj_kv_array *codes = &problem->kv.k.codes;
+    const bool is_run = problem->page_size >= RUN_TOKENS &&
+                        codes->slot_stride_bytes < 2 * (uint64_t)codes->row_bytes;
+    uint32_t heads = config->num_warps;
+    if (is_run || is_query_shared(problem, config->n_tiles, config->num_warps))
+        return 1;
+    while (problem->kv.shape.num_kv_heads % heads)
+        heads /= 2;
+    return heads;
+}
+
 /* Several blocks of four warps to an SM, so that one computes while another merges. Tiles of 32
  * tokens keep two chains of products under way: worth more than a third stage, but not more than
  * half of the warps. Four and three blocks ask for O and Q to leave registers for sixteen and
@@ -165,6 +182,7 @@ bool ftj_tune_decode(const struct ftj_problem *problem, const struct ftj_device 
         config->num_warps = shapes[i].warps;
         config->warps_per_tile = shapes[i].warps_per_tile;
         config->tile_tokens = shapes[i].tile_tokens;
+        config->unit_heads = heads_side_by_side(problem, config);
         if (fill_stages(problem, device, config->tile_tokens * token_bytes(problem), false,
                         shapes[i].least_stages, config))
             return true;
@@ -229,6 +247,7 @@ static bool fits_bulk(const struct ftj_problem *problem, const struct ftj_device
     config->num_warps = shape->warps;
     config->warps_per_tile = shape->warps_per_tile;
     config->tile_tokens = shape->tile_tokens;
+    config->unit_heads = 1;
     return stage_bytes &&
            fill_stages(problem, device, stage_bytes, true, shape->least_stages, config);
 }
@@ -259,9 +278,10 @@ bool ftj_tune_decode_bulk(const struct ftj_problem *problem, const struct ftj_de
     config->overlaps_previous = true;
     const bool is_4bit = problem->k_format == FTJ_KV_NVFP4 || problem->v_format == FTJ_KV_NVFP4;
     const uint32_t dims = config->n_tiles * problem->head_dim;
-    for (size_t i = 0; i < sizeof(wide) / sizeof(*wide) && problem->run_queries > 1; i++) {
+    for (size_t i = 0; i < sizeof(wide) / sizeof(*wide); i++) {
         const bool is_for_it = wide[i].warps > WIDE_WARPS
-                                   ? is_4bit && config->n_tiles > 1 && dims == REGISTER_BUDGET
+                                   ? problem->run_queries > 1 && is_4bit && config->n_tiles > 1 &&
+                                         dims == REGISTER_BUDGET
                                    : config->n_tiles > 2 && dims > REGISTER_BUDGET;
         if (is_for_it && fits_bulk(problem, device, &wide[i], config))
             return true;
@@ -299,6 +319,7 @@ static void write_common(struct ftj_text *text, const struct ftj_problem *proble
         {"page_size", problem->page_size},  {"num_warps", config->num_warps},
         {"num_stages", config->num_stages}, {"tile_tokens", config->tile_tokens},
         {"n_tiles", config->n_tiles},       {"warps_per_tile", config->warps_per_tile},
+        {"unit_heads", config->unit_heads},
     };
     write_numbers(text, numbers, sizeof(numbers) / sizeof(*numbers));
     const struct {

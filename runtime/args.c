@@ -112,17 +112,20 @@ static void set_deal(const struct ftj_decode_plan *plan, ftj_decode_params *para
 {
     const struct ftj_config *config = &plan->kernel->config;
     const uint64_t num_units =
-        (uint64_t)params->requests.batch * params->num_kv_heads * plan->head_blocks;
+        (uint64_t)params->requests.batch * plan->head_sets * plan->head_blocks;
+    params->unit_heads = config->unit_heads;
+    params->head_sets = plan->head_sets;
     params->head_blocks = plan->head_blocks;
     params->blocks = plan->blocks;
     params->tile_shift = log2_up(config->tile_tokens);
-    params->min_shift = log2_up(config->num_warps / config->warps_per_tile);
+    params->min_shift = log2_up(config->num_warps / (config->warps_per_tile * config->unit_heads));
     params->unit_cost = plan->unit_cost;
     params->unit_pieces =
         num_units && num_units < params->blocks ? (uint32_t)(params->blocks / num_units) : 1;
     params->block_units = num_units > params->blocks
                               ? (uint32_t)((num_units + params->blocks - 1) / params->blocks)
                               : 1;
+    params->all_units = num_units > plan->blocks ? 0 : (uint32_t)num_units;
 }
 
 void ftj_args_short(const struct ftj_attention *attn, const ftj_extend_args *args,
@@ -150,6 +153,7 @@ void ftj_args_short(const struct ftj_attention *attn, const ftj_extend_args *arg
         .softcap = extend->softcap,
     };
     set_deal(&attn->short_runs, params);
+    params->all_units = 0; /* only the device knows how many queries a request has */
 }
 
 ftj_status ftj_args_decode(const struct ftj_attention *attn, const ftj_decode_args *args,

@@ -54,7 +54,8 @@ static uint32_t unit_cost(const ftj_kv_layout *kv, const struct ftj_config *conf
     uint32_t token = 0;
     for (size_t i = 0; i < sizeof(arrays) / sizeof(*arrays); i++)
         token += arrays[i]->row_bytes;
-    return UNIT_COST_BYTES / (config->min_blocks * config->tile_tokens * token) + 1;
+    const uint32_t tile = config->tile_tokens * config->unit_heads * token;
+    return UNIT_COST_BYTES / (config->min_blocks * tile) + 1;
 }
 
 static struct ftj_decode_plan plan_decode(const struct ftj_attention *attn,
@@ -65,6 +66,7 @@ static struct ftj_decode_plan plan_decode(const struct ftj_attention *attn,
     if (!kernel)
         return plan;
     plan.unit_columns = 8 * kernel->config.n_tiles;
+    plan.head_sets = attn->desc.kv.shape.num_kv_heads / kernel->config.unit_heads;
     plan.head_blocks = (attn->group + plan.unit_columns - 1) / plan.unit_columns;
     plan.unit_cost = unit_cost(&attn->desc.kv, &kernel->config);
     plan.blocks = attn->ctx->backend.device.num_sms * kernel->module.blocks_per_sm;
@@ -177,7 +179,7 @@ ftj_status ftj_kv_store(ftj_attention *attn, const ftj_store_args *args, struct 
     return launch(attn, kernel, blocks_for(kernel, rows), &params, sizeof(params), stream);
 }
 
-/* `columns` that the largest unit has. */
+/* `columns` that the largest unit has of a kv head. */
 static ftj_status launch_decode(const struct ftj_attention *attn,
                                 const struct ftj_decode_plan *plan, uint32_t columns,
                                 const ftj_decode_params *params, struct CUstream_st *stream)
@@ -186,7 +188,9 @@ static ftj_status launch_decode(const struct ftj_attention *attn,
         launch(attn, plan->kernel, plan->blocks, params, sizeof(*params), stream);
     if (status)
         return status;
-    return launch(attn, plan->combine, plan->blocks * blocks_for(plan->combine, columns), params,
+    const uint32_t splits = params->all_units ? params->all_units : plan->blocks;
+    const uint32_t rows = columns * plan->kernel->config.unit_heads;
+    return launch(attn, plan->combine, splits * blocks_for(plan->combine, rows), params,
                   sizeof(*params), stream);
 }
 

@@ -10,7 +10,8 @@
 struct ftj_decode_plan {
     const struct ftj_kernel *kernel; /* borrowed; NULL: not built */
     const struct ftj_kernel *combine;
-    uint32_t unit_columns; /* one block works on so many at a time: query heads of a kv head */
+    uint32_t unit_columns; /* one block works on so many at a time: query heads of a kv head, */
+    uint32_t head_sets;    /* of config.unit_heads kv heads; there are so many such sets */
     uint32_t head_blocks;  /* units that a kv head's group is cut into, with one query a request */
     uint32_t unit_cost;    /* tiles that a block reads in the time it takes to start on a unit */
     uint32_t blocks;       /* the grid */

@@ -15,8 +15,11 @@ static size_t take(size_t *end, size_t bytes)
 struct ftj_workspace ftj_workspace_plan(const struct ftj_attention *attn,
                                         const struct ftj_decode_plan *decode)
 {
-    const size_t rows = (size_t)2 * decode->blocks * decode->unit_columns;
     struct ftj_workspace plan = {0};
+    if (!decode->kernel)
+        return plan;
+    const size_t rows =
+        (size_t)2 * decode->blocks * decode->kernel->config.unit_heads * decode->unit_columns;
     plan.partial_out = take(&plan.bytes, rows * attn->desc.kv.shape.head_dim * sizeof(float));
     plan.partial_state = take(&plan.bytes, rows * 2 * sizeof(float));
     return plan;

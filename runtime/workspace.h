@@ -6,8 +6,8 @@
 #include "runtime/attention_state.h"
 
 struct ftj_workspace {
-    size_t partial_out;   /* float [2 * blocks][unit_columns][head_dim] */
-    size_t partial_state; /* float2 [2 * blocks][unit_columns] */
+    size_t partial_out;   /* float [2 * blocks][unit_heads][unit_columns][head_dim] */
+    size_t partial_state; /* float2 [2 * blocks][unit_heads][unit_columns] */
     size_t bytes;
 };
 

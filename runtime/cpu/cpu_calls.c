@@ -141,19 +141,63 @@ static struct ftj_cpu_barrier *sound_barrier_at(struct ftj_cpu_worker *worker, u
     return barrier;
 }
 
+static void barrier_expect(ftj_cpu_block *block, uint32_t shared, uint32_t bytes)
+{
+    ftj_cpu_barrier_expect(sound_barrier_at((struct ftj_cpu_worker *)block, shared), bytes);
+}
+
 static void barrier_arrive(ftj_cpu_block *block, uint32_t shared)
 {
     struct ftj_cpu_worker *worker = (struct ftj_cpu_worker *)block;
-    if (ftj_cpu_barrier_arrive(sound_barrier_at(worker, shared)))
+    struct ftj_cpu_barrier *barrier = sound_barrier_at(worker, shared);
+    if (barrier->pending == 0)
+        ftj_cpu_fail(worker, "thread %u is one more than the %u arrivals of the mbarrier at %u",
+                     block->thread_index, barrier->arrivals, shared);
+    if (ftj_cpu_barrier_arrive(barrier))
         ftj_cpu_wake_from(worker, NUM_NAMED + shared);
+}
+
+/* Whether there were copies for the barrier. */
+static bool make_copies(struct ftj_cpu_worker *worker, struct ftj_cpu_barrier *barrier,
+                        uint32_t shared)
+{
+    const uint32_t bytes = ftj_cpu_bulk_copy_make(&worker->bulk_copies, shared);
+    if (bytes && ftj_cpu_barrier_complete(barrier, bytes))
+        ftj_cpu_wake_from(worker, NUM_NAMED + shared);
+    return bytes > 0;
 }
 
 static void barrier_wait(ftj_cpu_block *block, uint32_t shared, uint32_t parity)
 {
     struct ftj_cpu_worker *worker = (struct ftj_cpu_worker *)block;
-    const struct ftj_cpu_barrier *barrier = sound_barrier_at(worker, shared);
-    while (!ftj_cpu_barrier_has_ended(barrier, parity))
-        ftj_cpu_wait(worker, "mbarrier_wait", NUM_NAMED + shared);
+    struct ftj_cpu_barrier *barrier = sound_barrier_at(worker, shared);
+    while (!ftj_cpu_barrier_has_ended(barrier, parity)) {
+        if (!make_copies(worker, barrier, shared))
+            ftj_cpu_wait(worker, "mbarrier_wait", NUM_NAMED + shared);
+    }
+}
+
+static void bulk_copy(ftj_cpu_block *block, uint32_t shared, const void *global, uint32_t bytes,
+                      uint32_t barrier)
+{
+    struct ftj_cpu_worker *worker = (struct ftj_cpu_worker *)block;
+    if (shared % 16 || (uintptr_t)global % 16 || bytes % 16 || bytes == 0) {
+        ftj_cpu_fail(worker,
+                     "cp.async.bulk of %u bytes by thread %u from %p to shared address %u: not "
+                     "aligned to 16",
+                     bytes, block->thread_index, global, shared);
+    }
+    if ((uint64_t)shared + bytes > block->shared_bytes) {
+        ftj_cpu_fail(worker,
+                     "cp.async.bulk of %u bytes by thread %u to shared address %u, past the "
+                     "block's %u bytes",
+                     bytes, block->thread_index, shared, block->shared_bytes);
+    }
+    (void)sound_barrier_at(worker, barrier);
+    if (!ftj_cpu_bulk_copy_issue(&worker->bulk_copies, block->shared + shared, global, bytes,
+                                 barrier))
+        ftj_cpu_fail(worker, "no memory for a cp.async.bulk of thread %u", block->thread_index);
+    ftj_cpu_wake_from(worker, NUM_NAMED + barrier); /* one of them makes it */
 }
 
 const ftj_cpu_calls ftj_cpu_worker_calls = {
@@ -165,6 +209,8 @@ const ftj_cpu_calls ftj_cpu_worker_calls = {
     .group_collective = group_collective,
     .sync_group = sync_group,
     .barrier_init = barrier_init,
+    .barrier_expect = barrier_expect,
     .barrier_arrive = barrier_arrive,
     .barrier_wait = barrier_wait,
+    .bulk_copy = bulk_copy,
 };

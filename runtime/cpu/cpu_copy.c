@@ -8,10 +8,11 @@ struct ftj_cpu_copy {
     void *to;
     const void *from;
     uint32_t bytes;
-    uint32_t group;
+    uint32_t group; /* or barrier */
 };
 
-bool ftj_cpu_copy_issue(struct ftj_cpu_copies *copies, void *to, const void *from, uint32_t bytes)
+static bool issue(struct ftj_cpu_copies *copies, void *to, const void *from, uint32_t bytes,
+                  uint32_t group)
 {
     if (copies->num_issued == copies->capacity) {
         const size_t capacity = copies->capacity ? 2 * copies->capacity : 16;
@@ -23,8 +24,36 @@ bool ftj_cpu_copy_issue(struct ftj_cpu_copies *copies, void *to, const void *fro
     }
     memset(to, 0xff, bytes);
     copies->list[copies->num_issued++] =
-        (struct ftj_cpu_copy){.to = to, .from = from, .bytes = bytes, .group = copies->num_groups};
+        (struct ftj_cpu_copy){.to = to, .from = from, .bytes = bytes, .group = group};
     return true;
+}
+
+bool ftj_cpu_copy_issue(struct ftj_cpu_copies *copies, void *to, const void *from, uint32_t bytes)
+{
+    return issue(copies, to, from, bytes, copies->num_groups);
+}
+
+bool ftj_cpu_bulk_copy_issue(struct ftj_cpu_copies *copies, void *to, const void *from,
+                             uint32_t bytes, uint32_t barrier)
+{
+    return issue(copies, to, from, bytes, barrier);
+}
+
+uint32_t ftj_cpu_bulk_copy_make(struct ftj_cpu_copies *copies, uint32_t barrier)
+{
+    uint32_t bytes = 0;
+    size_t num_left = 0;
+    for (size_t i = 0; i < copies->num_issued; i++) {
+        const struct ftj_cpu_copy copy = copies->list[i];
+        if (copy.group != barrier) {
+            copies->list[num_left++] = copy;
+            continue;
+        }
+        memcpy(copy.to, copy.from, copy.bytes);
+        bytes += copy.bytes;
+    }
+    copies->num_issued = num_left;
+    return bytes;
 }
 
 void ftj_cpu_copy_commit(struct ftj_cpu_copies *copies)

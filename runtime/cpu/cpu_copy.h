@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* cp.async of one thread: copies that are issued, gathered in groups, and only made when the thread
- * waits for them, so that a kernel that reads too early is wrong every time. */
+/* Copies that are issued, and only made when somebody waits for them, so that a kernel that reads
+ * too early is wrong every time: cp.async of one thread, gathered in groups, or the bulk copies of
+ * a block, each counted by an mbarrier. */
 #ifndef FTJ_RUNTIME_CPU_COPY_H
 #define FTJ_RUNTIME_CPU_COPY_H
 
@@ -24,6 +25,12 @@ bool ftj_cpu_copy_issue(struct ftj_cpu_copies *copies, void *to, const void *fro
 void ftj_cpu_copy_commit(struct ftj_cpu_copies *copies);
 /* Make the copies of all groups but the last `pending`. */
 void ftj_cpu_copy_wait(struct ftj_cpu_copies *copies, uint32_t pending);
+
+/* The same for a bulk copy. */
+bool ftj_cpu_bulk_copy_issue(struct ftj_cpu_copies *copies, void *to, const void *from,
+                             uint32_t bytes, uint32_t barrier);
+/* Make those that a barrier counts; returns their bytes. */
+uint32_t ftj_cpu_bulk_copy_make(struct ftj_cpu_copies *copies, uint32_t barrier);
 
 void ftj_cpu_copies_clear(struct ftj_cpu_copies *copies); /* keeps its memory */
 void ftj_cpu_copies_finish(struct ftj_cpu_copies *copies);

@@ -51,6 +51,7 @@ struct ftj_cpu_worker {
     struct fibre fibres[FTJ_CPU_MAX_THREADS];
     struct warp warps[MAX_WARPS];
     struct group groups[MAX_GROUPS];
+    struct ftj_cpu_copies bulk_copies;
     uint32_t num_at_named[NUM_NAMED];    /* threads in sync_group */
     uint32_t ready[FTJ_CPU_MAX_THREADS]; /* a stack of thread indices */
     uint32_t num_ready;

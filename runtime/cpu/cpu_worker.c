@@ -101,6 +101,7 @@ void ftj_cpu_worker_destroy(struct ftj_cpu_worker *worker)
         ftj_cpu_copies_finish(&worker->fibres[i].copies);
         ftj_cpu_context_finish(&worker->fibres[i].context);
     }
+    ftj_cpu_copies_finish(&worker->bulk_copies);
     munmap(worker->stacks, FTJ_CPU_MAX_THREADS * STACK_BYTES);
     free(worker->block.shared);
     free(worker);
@@ -171,6 +172,7 @@ bool ftj_cpu_worker_run(struct ftj_cpu_worker *worker, uint32_t block_index, uin
     worker->num_left = 0;
     worker->num_at_barrier = 0;
     memset(worker->num_at_named, 0, sizeof(worker->num_at_named));
+    ftj_cpu_copies_clear(&worker->bulk_copies);
     /* A kernel that reads what it did not write reads NaN, or an index far out of range. */
     if (worker->block.shared)
         memset(worker->block.shared, 0xff, worker->block.shared_bytes);
@@ -186,6 +188,10 @@ bool ftj_cpu_worker_run(struct ftj_cpu_worker *worker, uint32_t block_index, uin
 
     if (!worker->failure[0] && worker->num_left < worker->num_threads)
         explain_stall(worker);
+    if (!worker->failure[0] && worker->bulk_copies.num_issued > 0)
+        snprintf(worker->failure, sizeof(worker->failure),
+                 "a block has ended before %zu of its bulk copies were waited for",
+                 worker->bulk_copies.num_issued);
     return !worker->failure[0];
 }
 

@@ -28,13 +28,15 @@ struct Columns {
                 min_of(keys.num_queries() * p.group - first, block_columns)};
     }
 
-    // Of column first + i.
-    __device__ __forceinline__ Place at(const ftj_decode_params& p, uint32_t i) const {
+    // Of column first + i, or the same one of the kv head that is so many further on.
+    __device__ __forceinline__ Place at(const ftj_decode_params& p, uint32_t i,
+                                        uint32_t kv_heads_on = 0) const {
+        const uint32_t q_head = head + kv_heads_on * p.group;
         if constexpr (has_runs) {
             const uint32_t query = (first + i) / p.group;
-            return {row + query, head + (first + i) % p.group};
+            return {row + query, q_head + (first + i) % p.group};
         } else {
-            return {row, head + first + i};
+            return {row, q_head + first + i};
         }
     }
 };

@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 /* Raised with every change below; a shared object of another number is refused. */
-#define FTJ_CPU_ABI        2
+#define FTJ_CPU_ABI        3
 
 #define FTJ_CPU_WARP_LANES 32
 #define FTJ_CPU_GROUP      128 /* threads of a warpgroup */
@@ -47,8 +47,13 @@ typedef struct ftj_cpu_calls {
     void (*sync_group)(ftj_cpu_block* block, uint32_t id, uint32_t threads);
     /* mbarriers: `shared` is an offset into the block's shared memory. */
     void (*barrier_init)(ftj_cpu_block* block, uint32_t shared, uint32_t arrivals);
+    /* The phase under way also waits for so many bytes of copies. */
+    void (*barrier_expect)(ftj_cpu_block* block, uint32_t shared, uint32_t bytes);
     void (*barrier_arrive)(ftj_cpu_block* block, uint32_t shared);
     void (*barrier_wait)(ftj_cpu_block* block, uint32_t shared, uint32_t parity);
+    /* cp.async.bulk, counted by the mbarrier at the shared offset `barrier`. */
+    void (*bulk_copy)(ftj_cpu_block* block, uint32_t shared, const void* global, uint32_t bytes,
+                      uint32_t barrier);
 } ftj_cpu_calls;
 
 struct ftj_cpu_block {

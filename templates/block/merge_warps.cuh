@@ -3,9 +3,10 @@
 // partial result for attn_combine.cuh.
 //
 // Each warp leaves its rows in shared memory, and each thread adds up four columns of one row over
-// the warps (part_sum.cuh) and writes them at once. The memory is what the ring has free then: of
-// each group's stages the one that was read last, for a copy into it starts only with the next
-// wait. Where a warp's share of a stage does not hold eight rows, they go in two turns of four.
+// the warps of its kv head (part_sum.cuh) and writes them at once. The memory is what the ring has
+// free then: of each group's stages the one that was read last, for a copy into it starts only with
+// the next wait. Where a warp's share of a stage does not hold eight rows, they go in two turns of
+// four.
 #pragma once
 #include "block/part_sum.cuh"
 #include "block/pieces.cuh"
@@ -21,6 +22,8 @@ struct OutputRows {
     static constexpr int head_dim = Config::head_dim;
     static constexpr int n_tiles = Config::n_tiles;
     static constexpr int num_warps = Config::num_warps;
+    static constexpr uint32_t unit_heads = Config::unit_heads;
+    static_assert(unit_heads == 1 || Config::warps_per_tile == 1, "kv heads are warp by warp");
     static constexpr int num_rows = 8 * n_tiles;
     static constexpr uint32_t quads = head_dim / 4;
 
@@ -49,7 +52,7 @@ struct OutputRows {
                                                  const Meanwhile& meanwhile) {
         sum_over_tokens(state.sum);
         const bool whole = run.tile == 0 && end - begin == run.tiles;
-        const Target to = {run.columns(p, num_rows),
+        const Target to = {run.columns(p, run.head_set * unit_heads, num_rows),
                            whole ? no_slot : 2 * ptx::block_index() + (begin != 0)};
 #pragma unroll
         for (int n = 0; n < n_tiles; n++) {
@@ -74,8 +77,8 @@ struct OutputRows {
 private:
     // Where a unit's rows go.
     struct Target {
-        Columns<Config::has_runs> columns;
-        uint32_t slot;  // for a part; no_slot: to the output
+        Columns<Config::has_runs> columns;  // of the first kv head
+        uint32_t slot;                      // for a part; no_slot: to the output
     };
     static constexpr uint32_t no_slot = 0xffffffffu;
 
@@ -178,29 +181,34 @@ private:
                                                   uint32_t shared) {
         const uint32_t in_turn = turns == 1 ? rows : (rows + 1 - at_turn) / 2;
 #pragma unroll 1
-        for (uint32_t i = ptx::thread_index(); i < in_turn * quads; i += Config::num_threads) {
-            const uint32_t row = turns == 1 ? i / quads : 2 * (i / quads) + at_turn;
+        for (uint32_t i = ptx::thread_index(); i < unit_heads * in_turn * quads;
+             i += Config::num_threads) {
+            const uint32_t head = unit_heads == 1 ? 0 : i / quads / in_turn;
+            const uint32_t of_head = i / quads - head * in_turn;
+            const uint32_t row = turns == 1 ? of_head : 2 * of_head + at_turn;
             const uint32_t dim = i % quads * 4;
-            const PartSum sum = over_warps(row, dim, shared);
+            const PartSum sum = over_warps(row, dim, shared + head * state_bytes);
             if (to.slot == no_slot)
-                write_output(p, to, first + row, dim, sum);
+                write_output(p, to, head, first + row, dim, sum);
             else
-                write_part(p, to, first + row, dim, sum);
+                write_part(p, to, head, first + row, dim, sum);
         }
     }
 
-    // A warp that had no key of the segment has a sum of 0, and its slot is not read.
+    // Of the kv head whose first warp's state is at `shared`. A warp that had no key of the segment
+    // has a sum of 0, and its slot is not read.
     static __device__ __forceinline__ PartSum over_warps(uint32_t row, uint32_t dim,
                                                          uint32_t shared) {
-        constexpr uint32_t at_once = num_warps < 4 ? num_warps : 4;
-        static_assert(num_warps % at_once == 0, "no warp is left over");
+        constexpr uint32_t warps = num_warps / unit_heads;
+        constexpr uint32_t at_once = warps < 4 ? warps : 4;
+        static_assert(warps % at_once == 0, "no warp is left over");
         PartSum sum = PartSum::none();
 #pragma unroll 1
-        for (uint32_t warp = 0; warp < num_warps; warp += at_once) {
+        for (uint32_t warp = 0; warp < warps; warp += at_once) {
             PartSum others[at_once];
 #pragma unroll
             for (uint32_t j = 0; j < at_once; j++) {
-                const uint32_t of = shared + (warp + j) * state_bytes;
+                const uint32_t of = shared + (warp + j) * unit_heads * state_bytes;
                 const float max = ptx::ld_shared_f32(of + row * 8);
                 const float its_sum = ptx::ld_shared_f32(of + row * 8 + 4);
                 others[j] = PartSum::none();
@@ -219,9 +227,10 @@ private:
     }
 
     static __device__ __forceinline__ void write_output(const ftj_decode_params& p,
-                                                        const Target& to, uint32_t row,
-                                                        uint32_t dim, const PartSum& sum) {
-        const auto at = to.columns.at(p, row);
+                                                        const Target& to, uint32_t head,
+                                                        uint32_t row, uint32_t dim,
+                                                        const PartSum& sum) {
+        const auto at = to.columns.at(p, row, head);
         const FinalRow end = finalise(p.sinks, at.q_head, sum.max, sum.sum);
         store_quad<Element>(output_row<Element>(p, at.row, at.q_head) + dim, sum.out, end.factor);
         if (dim == 0)
@@ -229,9 +238,9 @@ private:
     }
 
     static __device__ __forceinline__ void write_part(const ftj_decode_params& p, const Target& to,
-                                                      uint32_t row, uint32_t dim,
+                                                      uint32_t head, uint32_t row, uint32_t dim,
                                                       const PartSum& sum) {
-        const uint64_t at_row = uint64_t(to.slot) * num_rows + row;
+        const uint64_t at_row = (uint64_t(to.slot) * unit_heads + head) * num_rows + row;
         pointer<Quad>(p.partial_out)[at_row * quads + dim / 4] = sum.out;
         if (dim == 0)
             pointer<ptx::Words2>(p.partial_state)[at_row] = {

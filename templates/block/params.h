@@ -75,9 +75,11 @@ typedef struct ftj_decode_params {
     int64_t q_head_stride;
     int64_t o_row_stride;
     int64_t o_head_stride;
-    uint64_t partial_out;   /* float [2 * blocks][columns of a unit][head_dim] */
-    uint64_t partial_state; /* float2 [2 * blocks][columns of a unit]: max (log2), sum */
+    uint64_t partial_out;   /* float [2 * blocks][unit_heads][columns of a unit][head_dim] */
+    uint64_t partial_state; /* float2 [2 * blocks][unit_heads][columns]: max (log2), sum */
     uint32_t num_kv_heads;
+    uint32_t unit_heads;  /* kv heads of a unit, side by side, */
+    uint32_t head_sets;   /* and how many times so many there are */
     uint32_t group;       /* query heads per kv head */
     uint32_t head_blocks; /* units a kv head's group is cut into, with one query a request */
     uint32_t blocks;      /* the decode's grid, */
@@ -86,6 +88,7 @@ typedef struct ftj_decode_params {
     uint32_t unit_cost;   /* how many it costs to start a unit, */
     uint32_t unit_pieces; /* pieces to a unit of a full batch that the grid has room for, */
     uint32_t block_units; /* and whole units to a block, where there are more than blocks */
+    uint32_t all_units;   /* of all requests, where there are no more than blocks; else 0 */
     float score_scale;    /* sm_scale * log2(e), or sm_scale with a softcap */
     float softcap;        /* 0: off */
 } ftj_decode_params;

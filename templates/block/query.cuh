@@ -18,6 +18,7 @@ struct Query {
     static constexpr int products = head_dim / 16;
     static constexpr bool in_shared = n_tiles * head_dim > 256 ||
                                       (Config::has_runs && n_tiles > 1 && Config::num_warps > 8);
+    static_assert(!in_shared || Config::unit_heads == 1, "the block's warps have one query");
     static constexpr int shared_bytes = in_shared ? n_tiles * products * 2 * int(warp_size) * 4 : 0;
     // A 16-bit cache meets the query as it is. Codes are fp16 operands, which a bf16 query might
     // overflow: there the heads are first brought to 2^13 <= max|q| < 2^14, by one power of two.

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 // Dealing a decode's work on the device, from lengths that only the device knows.
 //
-// A unit is one (request, kv head, block of columns), a tile tile_tokens tokens of it, aligned. A
-// column is a query head of the kv head; where requests have runs of queries, of any of these,
-// query after query.
-// All units that have tiles stand in a row, and the row is cut into one contiguous range per block,
-// in one of two ways:
+// A unit is one (request, set of kv heads, block of columns), a tile tile_tokens tokens of it,
+// aligned. A set is one kv head, or a few where their rows lie beside each other in memory, each
+// with warps of its own. A column is a query head of the kv head; where requests have runs of
+// queries, of any of these, query after query. All units that have tiles stand in a row, and the
+// row is cut into one contiguous range per block, in one of two ways:
 //
 //   by pieces  units of equal length: each is cut into as many equal pieces as the grid has room
 //              for, or a block gets several whole ones
@@ -37,13 +37,13 @@ struct Visible {
     static __device__ __forceinline__ uint32_t first_row(uint32_t request) { return request; }
     __device__ __forceinline__ Visible seen_by_all(const ftj_decode_params&) const { return *this; }
 
-    // Blocks of columns that a kv head has. A request's units are those of all kv heads: a factor
-    // that all requests have alike, and one of its own.
+    // Blocks of columns that a kv head has. A request's units are those of all sets of them: a
+    // factor that all requests have alike, and one of its own.
     static __device__ __forceinline__ uint32_t head_blocks(const ftj_decode_params& p) {
         return p.head_blocks;
     }
     static __device__ __forceinline__ uint32_t units_alike(const ftj_decode_params& p) {
-        return p.num_kv_heads * p.head_blocks;
+        return p.head_sets * p.head_blocks;
     }
     static __device__ __forceinline__ uint32_t own_units(const ftj_decode_params&) { return 1; }
 
@@ -75,7 +75,7 @@ struct VisibleToRun : Visible {
         return (queries * p.group + block_columns - 1) / block_columns;
     }
     static __device__ __forceinline__ uint32_t units_alike(const ftj_decode_params& p) {
-        return p.num_kv_heads;
+        return p.head_sets;
     }
     __device__ __forceinline__ uint32_t own_units(const ftj_decode_params& p) const {
         return head_blocks(p);
@@ -148,7 +148,7 @@ struct Segment {
     static_assert(1u << tile_shift == tile_tokens, "tiles are of 16, 32 or 64 tokens");
 
     uint32_t request;
-    uint32_t head;        // kv head
+    uint32_t head_set;    // which kv heads
     uint32_t head_block;  // of its columns
     uint32_t tile;        // first tile of the run, counted from the segment's first
     uint32_t tiles;       // of the whole segment
@@ -166,9 +166,9 @@ struct Segment {
         if (++head_block < keys.head_blocks(p))
             return;
         head_block = 0;
-        if (++head < p.num_kv_heads)
+        if (++head_set < p.head_sets)
             return;
-        head = 0;
+        head_set = 0;
         do
             enter(request + 1, Table::keys(p, request + 1));
         while (!tiles);
@@ -179,9 +179,11 @@ struct Segment {
         return (keys.begin / tile_tokens + of_tile) * tile_tokens;
     }
 
+    // Of a kv head of the segment.
     __device__ __forceinline__ Columns<Keys::is_run> columns(const ftj_decode_params& p,
+                                                             uint32_t kv_head,
                                                              uint32_t block_columns) const {
-        return Columns<Keys::is_run>::of(p, keys, request, head, head_block, block_columns);
+        return Columns<Keys::is_run>::of(p, keys, request, kv_head, head_block, block_columns);
     }
 };
 
@@ -191,6 +193,7 @@ struct RowPlace {
     uint32_t request;
     uint32_t unit;    // of the request
     uint32_t at;      // of the unit's width
+    uint32_t begin;   // of that width in the row
     uint32_t before;  // tiles before the place, modulo 2^32
     Keys keys;
 };
@@ -280,36 +283,42 @@ struct Cut {
     // Where in its width a unit's first tile is.
     __device__ __forceinline__ uint32_t first_tile() const { return pieces ? 0 : p.unit_cost; }
 
-    // Of a place below the width; the lane that has it in its run walks the run once more.
-    __device__ __forceinline__ Place locate(uint32_t place) const {
+    // Of a place below the width; or, where a number is given, of the first place of that unit of
+    // all that requests have or, without keys, would have (where they have no factor of their own).
+    // The lane that has its request in its run walks the run once more.
+    static constexpr uint32_t no_unit = 0xffffffffu;
+    __device__ __forceinline__ Place locate(uint32_t place, uint32_t number = no_unit) const {
         Place to = {};
-        const bool has_it = place >= from * num_units && place < upto * num_units;
+        const bool by_place = number == no_unit;
+        const uint32_t request = by_place ? 0 : number / num_units;
+        const bool has_it = by_place ? place >= from * num_units && place < upto * num_units
+                                     : request >= run_begin && request < run_end;
         if (has_it) {
-            uint32_t left = place - from * num_units;
+            to.begin = from * num_units;
             to.before = tiles_before;
             for (to.request = run_begin;; to.request++) {
                 to.keys = Table::keys(p, to.request);
                 const uint32_t tiles = to.keys.num_tiles(p.tile_shift);
                 const uint32_t of_request = unit_width(tiles) * num_units * to.keys.own_units(p);
-                if (left < of_request)
+                if (by_place ? place - to.begin < of_request : to.request == request)
                     break;
-                left -= of_request;
+                to.begin += of_request;
                 to.before += tiles * to.keys.own_units(p);
             }
-            to.at = left;
         }
         const uint32_t lane = ptx::first_lane(has_it);
         to.request = ptx::shfl(to.request, lane);
         to.keys = to.keys.of_lane(lane);
-        const uint32_t in_request = ptx::shfl(to.at, lane);
+        to.begin = ptx::shfl(to.begin, lane);
         const uint32_t tiles = to.keys.num_tiles(p.tile_shift);
-        to.unit = in_request / unit_width(tiles);
-        to.at = in_request - to.unit * unit_width(tiles);
+        to.unit = by_place ? (place - to.begin) / unit_width(tiles) : number - request * num_units;
+        to.begin += to.unit * unit_width(tiles);
+        to.at = by_place ? place - to.begin : 0;
         to.before = ptx::shfl(to.before, lane) * num_units + to.unit * tiles + unit_tiles(to.at);
         return to;
     }
 
-    __device__ __forceinline__ uint32_t kv_head(const Place& place) const {
+    __device__ __forceinline__ uint32_t head_set(const Place& place) const {
         const uint32_t head_blocks = place.keys.head_blocks(p);
         return head_blocks == 1 ? place.unit : place.unit / head_blocks;
     }
@@ -381,8 +390,8 @@ struct WorkRange {
         range.count = cut.tiles_between(place, begin, cut.begin_of(ptx::block_index() + 1));
         range.first.enter(place.request, place.keys);
         range.first.tile = cut.unit_tiles(place.at);
-        range.first.head = cut.kv_head(place);
-        range.first.head_block = place.unit - range.first.head * place.keys.head_blocks(p);
+        range.first.head_set = cut.head_set(place);
+        range.first.head_block = place.unit - range.first.head_set * place.keys.head_blocks(p);
         return range;
     }
 };

@@ -32,7 +32,9 @@ struct Stage {
 
     using Layout = ArrayLayout<Config, tokens>;
     static constexpr int bytes = records ? num_pages * Config::record_bytes : Layout::bytes;
-    static constexpr int barrier_bytes = 8 * num_stages;
+    // Of a stage: filled (all of it has come) and, where warps share it, free (every lane has read
+    // it).
+    static constexpr int barrier_bytes = num_stages * (warps == 1 ? 8 : 16);
 
     // Where 16 rows of an array start in a stage, the first of them row `at` of the tile.
     static constexpr int k_codes(int at) {
@@ -83,10 +85,12 @@ struct Stage {
     }
 
     // The stages, filled and read in turn. All lanes of all its warps wait; those of the first
-    // fill.
+    // fill. What the warps of a ring tell each other goes through its barriers in memory and not
+    // through a named one of the block: the warp that fills is the only one that waits for the
+    // others, and racecheck follows it.
     struct Ring {
         uint32_t base;      // shared address of stage 0
-        uint32_t barriers;  // shared address of stage 0's
+        uint32_t barriers;  // shared address of the stages' filled, then of their free
         uint32_t filled;    // stage to be filled next
         uint32_t read;      // stage to be read next
         uint32_t parity;    // of the phase that ends when it has arrived
@@ -96,11 +100,13 @@ struct Stage {
             barriers = of_barriers;
             filled = read = parity = 0;
             if (ptx::thread_index() % (warps * warp_size) == 0) {
-                for (int stage = 0; stage < num_stages; stage++)
+                for (int stage = 0; stage < num_stages; stage++) {
                     ptx::mbarrier_init(barriers + 8 * stage, 1);
+                    if constexpr (warps > 1)
+                        ptx::mbarrier_init(free_of(stage), warps * warp_size);
+                }
                 ptx::fence_mbarrier_init();
             }
-            sync();
         }
 
         static __device__ __forceinline__ bool fills() {
@@ -123,12 +129,19 @@ struct Stage {
             filled = filled == num_stages - 1 ? 0 : filled + 1;
         }
 
-        // The address of the next tile, once it has arrived. The stage read before it is free then:
-        // every lane is past it.
+        // The address of the next tile, once it has arrived. The stage read before it is free then
+        // for who fills: every lane is past it. Lanes say so here and not where they have read it,
+        // since a lane's arrival may overtake loads of its own that nothing has used yet.
         __device__ __forceinline__ uint32_t wait() {
-            while (!ptx::mbarrier_try_wait_parity(barriers + 8 * read, parity)) {
+            ptx::mbarrier_wait(barriers + 8 * read, parity);
+            if constexpr (warps == 1) {
+                ptx::sync_warp();
+            } else {
+                const uint32_t before = free_of(read == 0 ? num_stages - 1 : read - 1);
+                ptx::mbarrier_arrive(before);
+                if (fills())
+                    ptx::mbarrier_wait(before, parity);
             }
-            sync();
             const uint32_t stage = base + read * bytes;
             const bool last = read == num_stages - 1;
             read = last ? 0 : read + 1;
@@ -141,15 +154,17 @@ struct Stage {
         __device__ __forceinline__ uint32_t last_read() const {
             return base + (read == 0 ? num_stages - 1 : read - 1) * bytes;
         }
-        static __device__ __forceinline__ void meet() { sync(); }
-        static __device__ __forceinline__ void written() { ptx::fence_proxy_async_shared(); }
-
-    private:
-        static __device__ __forceinline__ void sync() {
+        static __device__ __forceinline__ void meet() {
             if constexpr (warps == 1)
                 ptx::sync_warp();
             else
-                ptx::sync_group(1 + ptx::thread_index() / (warps * warp_size), warps * warp_size);
+                ptx::sync_block();
+        }
+        static __device__ __forceinline__ void written() { ptx::fence_proxy_async_shared(); }
+
+    private:
+        __device__ __forceinline__ uint32_t free_of(uint32_t stage) const {
+            return barriers + 8 * (num_stages + stage);
         }
 
         __device__ __forceinline__ void copy_record(const ftj_cache_params& cache, uint32_t stage,

@@ -5,9 +5,10 @@
 //   O = sum_i out_i 2^(max_i - max) / sum_i sum_i 2^(max_i - max)
 //
 // The work was cut by lengths and grid alone, so that a block finds out by itself, while the decode
-// still runs, which segment it has: the one that starts in decode block `block_index / chunks` and
-// goes on in the next. It serves rows_per_block rows of it; thread = (share of the parts, row, four
-// columns). Grid: the decode's * chunks.
+// still runs, which segment it has: unit `block_index / chunks`, or where there are more units than
+// decode blocks, the one that starts in that block and goes on in the next. It serves
+// rows_per_block rows of it; thread = (share of the parts, row, four columns). Grid: units, or
+// decode blocks, * chunks.
 #pragma once
 #include "block/part_sum.cuh"
 #include "block/segments.cuh"
@@ -17,7 +18,7 @@ namespace ftj {
 template <class Config>
 struct AttnCombine {
     using Element = typename Config::Element;
-    static constexpr int num_rows = 8 * Config::n_tiles;  // of a unit's slot
+    static constexpr int num_rows = 8 * Config::n_tiles;  // of a kv head in a unit's slot
     static constexpr uint32_t rows_per_block = Config::rows_per_block;
     static constexpr uint32_t num_threads = Config::num_threads;
     static constexpr uint32_t quads = Config::head_dim / 4;
@@ -28,8 +29,8 @@ struct AttnCombine {
 
     // A segment that several blocks share.
     struct Split {
-        Columns<Config::has_runs> columns;
-        uint32_t block;  // the first of them
+        Columns<Config::has_runs> columns;  // of its first kv head
+        uint32_t block;                     // the first of them
         uint32_t first_slot;
         uint32_t parts;  // 0: none starts in the block
 
@@ -41,29 +42,34 @@ struct AttnCombine {
     static_assert(Config::smem_bytes == SharedSums::bytes + int(sizeof(Split)),
                   "tune_decode.c must agree");
 
-    // The segment that starts in a block of the decode and goes on in the next. All lanes of a warp
-    // get it.
-    static __device__ __forceinline__ Split find_split(const ftj_decode_params& p, uint32_t block) {
+    // The segment of a unit, or the one that starts in a block of the decode and goes on in the
+    // next. All lanes of a warp get it.
+    static __device__ __forceinline__ Split find_split(const ftj_decode_params& p,
+                                                       uint32_t number) {
         const Cut<Table> cut(p);
-        if (block + 1 >= cut.blocks)
+        const bool by_unit = !Config::has_runs && p.all_units;
+        if (number + !by_unit >= (by_unit ? p.all_units : cut.blocks) || cut.blocks == 0)
             return {};
-        const uint32_t next = cut.begin_of(block + 1);
-        const auto place = cut.locate(next);
-        const uint32_t begin = next - place.at;  // of the segment
-        if (cut.unit_tiles(place.at) == 0 || begin + cut.first_tile() < cut.begin_of(block))
-            return {};
+        const auto place =
+            cut.locate(cut.begin_of(number + 1), by_unit ? number : Cut<Table>::no_unit);
         const uint32_t width = cut.unit_width(place.keys.num_tiles(p.tile_shift));
-        const uint32_t head = cut.kv_head(place);
-        return {Columns<Config::has_runs>::of(p, place.keys, place.request, head,
-                                              place.unit - head * place.keys.head_blocks(p),
+        if (width == 0)
+            return {};
+        const uint32_t first = cut.owner(place.begin + cut.first_tile());
+        const uint32_t last = cut.owner(place.begin + width - 1);
+        if (first == last || (!by_unit && first != number))
+            return {};
+        const uint32_t head_set = cut.head_set(place);
+        return {Columns<Config::has_runs>::of(p, place.keys, place.request, head_set * p.unit_heads,
+                                              place.unit - head_set * place.keys.head_blocks(p),
                                               num_rows),
-                block, 2 * block + (begin > cut.begin_of(block)),
-                cut.owner(begin + width - 1) - block + 1};
+                first, 2 * first + (place.begin > cut.begin_of(first)), last - first + 1};
     }
 
     static __device__ void run(const ftj_decode_params& p) {
         const uint32_t unit_rows =
-            Config::has_runs ? uint32_t(num_rows) : min_of(p.group, uint32_t(num_rows));
+            p.unit_heads *
+            (Config::has_runs ? uint32_t(num_rows) : min_of(p.group, uint32_t(num_rows)));
         const uint32_t chunks = (unit_rows + rows_per_block - 1) / rows_per_block;
         const uint32_t first_row = ptx::block_index() % chunks * rows_per_block;
         auto& shared = *reinterpret_cast<Split*>(ptx::dynamic_shared() + SharedSums::bytes);
@@ -74,14 +80,16 @@ struct AttnCombine {
         }
         ptx::sync_block();
         const Split split = shared;
-        const bool has_rows = split.parts != 0 && first_row < split.columns.count;
+        const uint32_t count = split.columns.count * p.unit_heads;
+        const bool has_rows = split.parts != 0 && first_row < count;
         // One block must wait, or the grid might end before the decode has.
         if (!has_rows && ptx::block_index() != 0)
             return;
+        // The next grid starts when every block is here or has left: it takes nobody's room.
+        Launch::let_next_start();
         Launch::wait_for_previous();
-        Launch::let_next_start();  // not sooner: the next decode would take the room of this grid
         if (has_rows)
-            combine(p, split, first_row, min_of(rows_per_block, split.columns.count - first_row));
+            combine(p, split, first_row, min_of(rows_per_block, count - first_row));
     }
 
 private:
@@ -91,21 +99,25 @@ private:
         const uint32_t shares = num_threads / width;
         const uint32_t share = ptx::thread_index() / width;
         const uint32_t item = ptx::thread_index() % width;
-        const uint32_t row = first_row + item / quads;
+        const uint32_t of_unit = first_row + item / quads;
+        const uint32_t head = p.unit_heads == 1 ? 0 : of_unit / split.columns.count;
+        const uint32_t row = of_unit - head * split.columns.count;
         const uint32_t quad = item % quads;
         const auto shared = SharedSums::at(ptx::dynamic_shared());
 
         PartSum sum = PartSum::none();
         if (share < shares)
-            sum = PartSum::of<quads>(
-                p.partial_out, p.partial_state, quad, split.parts, share, shares,
-                [&](uint32_t part) { return uint64_t(split.slot(part)) * num_rows + row; });
+            sum = PartSum::of<quads>(p.partial_out, p.partial_state, quad, split.parts, share,
+                                     shares, [&](uint32_t part) {
+                                         const uint64_t slot = split.slot(part);
+                                         return (slot * p.unit_heads + head) * num_rows + row;
+                                     });
         shared.put(ptx::thread_index(), sum);
         ptx::sync_block();
         if (share > 0)
             return;
         sum = shared.add(sum, item + width, width, shares * width);
-        const auto to = split.columns.at(p, row);
+        const auto to = split.columns.at(p, row, head);
         const auto end = finalise(p.sinks, to.q_head, sum.max, sum.sum);
         store_quad<Element>(output_row<Element>(p, to.row, to.q_head) + 4 * quad, sum.out,
                             end.factor);

@@ -10,6 +10,10 @@
 //
 //   group   wait(tile i) | fetch(tile i + stages - 1) | score, softmax, accumulate (tile i)
 //
+// Where the rows of a token's kv heads lie side by side, groups do too: each of unit_heads groups
+// has the same tokens of another kv head, so that what memory gives at once (64 bytes, more than
+// the scales of a row) is asked for about once.
+//
 // How a tile arrives is block/stage_copy.cuh's or stage_bulk.cuh's business; what is done with it,
 // and every rounding, attend_tile.cuh's. At the end of a segment the warps merge, and the block
 // writes O, or a partial result if it does not hold the whole segment: attn_combine.cuh does the
@@ -35,7 +39,10 @@ struct AttnDecode {
     static constexpr int num_warps = Config::num_warps;
     static constexpr int num_stages = Config::num_stages;
     static constexpr int warps_per_tile = Config::warps_per_tile;
-    static constexpr int num_groups = num_warps / warps_per_tile;
+    static constexpr int unit_heads = Config::unit_heads;
+    static constexpr int num_rings = num_warps / warps_per_tile;
+    static constexpr int num_groups = num_rings / unit_heads;  // that take turns
+    static_assert(num_groups * unit_heads == num_rings, "every kv head has as many");
     static constexpr uint32_t tile_tokens = Config::tile_tokens;
     using Table = RequestTable<Config>;
     using Work = WorkRange<tile_tokens, Table>;
@@ -43,9 +50,9 @@ struct AttnDecode {
 
     struct Smem {
         static constexpr int ring = 0;
-        static constexpr int query = ring + num_groups * num_stages * Tile::bytes;
+        static constexpr int query = ring + num_rings * num_stages * Tile::bytes;
         static constexpr int barriers = query + Query<Config>::shared_bytes;
-        static constexpr int rows = barriers + num_groups * Tile::barrier_bytes;
+        static constexpr int rows = barriers + num_rings * Tile::barrier_bytes;
         static constexpr int range = rows + Rows::shared_bytes;
         static constexpr int bytes = range + int(sizeof(Work));
     };
@@ -62,10 +69,10 @@ struct AttnDecode {
 
     static __device__ void run(const ftj_decode_params& p) {
         unsigned char* smem = ptx::dynamic_shared();
-        const uint32_t group = ptx::thread_index() / warp_size / warps_per_tile;
+        const uint32_t of_ring = ptx::thread_index() / warp_size / warps_per_tile;
         typename Tile::Ring ring;
-        ring.init(ptx::shared_address(smem + Smem::ring) + group * (num_stages * Tile::bytes),
-                  ptx::shared_address(smem + Smem::barriers) + group * Tile::barrier_bytes);
+        ring.init(ptx::shared_address(smem + Smem::ring) + of_ring * (num_stages * Tile::bytes),
+                  ptx::shared_address(smem + Smem::barriers) + of_ring * Tile::barrier_bytes);
         Launch::wait_for_previous();
         Launch::let_next_start();  // not sooner: the combine reads lengths before it waits
         auto& range = *reinterpret_cast<Work*>(smem + Smem::range);
@@ -77,7 +84,7 @@ struct AttnDecode {
         ptx::sync_block();
         const Work work = range;
         if (work.count)
-            attend(p, work, group, ring, smem);
+            attend(p, work, of_ring / unit_heads, ring, smem);
         if (range.has_empty)
             Rows::write_empty(p);
     }
@@ -157,7 +164,8 @@ private:
             return;
         }
         const auto& segment = cursor.segment;
-        ring.fill(p.cache, segment.head, segment.keys, segment.token(segment.tile), cursor.place);
+        ring.fill(p.cache, kv_head(segment), segment.keys, segment.token(segment.tile),
+                  cursor.place);
         advance(p, work, cursor, num_groups);
     }
 
@@ -179,7 +187,15 @@ private:
 
     static __device__ __forceinline__ typename Query<Config>::Rows fetch_query(
         const ftj_decode_params& p, const Run& segment) {
-        return Query<Config>::fetch(p, segment.columns(p, Rows::num_rows));
+        return Query<Config>::fetch(p, segment.columns(p, kv_head(segment), Rows::num_rows));
+    }
+
+    // The warp's.
+    static __device__ __forceinline__ uint32_t kv_head(const Run& segment) {
+        if constexpr (unit_heads == 1)
+            return segment.head_set;
+        return segment.head_set * unit_heads +
+               ptx::thread_index() / (warp_size * warps_per_tile) % unit_heads;
     }
 };
 

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The CPU target: every function of ptx_sm75, sm80 and sm89 in plain C++, those of sm90a and what
-// it needs of sm90, and the keywords that the host's compiler lacks. The threads of a block are
-// fibres of one host thread; what needs more than one of them goes through the library's table
-// (block/cpu_runtime.h).
+// The CPU target: every function of ptx_sm75, sm80, sm89, sm90 and sm90a in plain C++, and the
+// keywords that the host's compiler lacks. The threads of a block are fibres of one host thread;
+// what needs more than one of them goes through the library's table (block/cpu_runtime.h).
 #pragma once
 
 #define __device__

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The CPU target: mbarriers, barriers of some warps, and wgmma, as ptx_sm90.cuh and ptx_sm90a.cuh
-// have them. Included by ptx_cpu.cuh.
+// The CPU target: mbarriers, bulk copies, barriers of some warps, and wgmma, as ptx_sm90.cuh and
+// ptx_sm90a.cuh have them. Included by ptx_cpu.cuh.
 //
 // Products are made when they are waited for and not before, from what then lies in shared memory:
 // a kernel that reads its results too early, or gives operands back too early, is wrong every time.
@@ -17,9 +17,20 @@ FTJ_DEVICE void mbarrier_init(uint32_t barrier, uint32_t arrivals) {
 FTJ_DEVICE void mbarrier_arrive(uint32_t barrier) {
     running_block->calls->barrier_arrive(running_block, barrier);
 }
+FTJ_DEVICE void mbarrier_arrive_expect_tx(uint32_t barrier, uint32_t bytes) {
+    running_block->calls->barrier_expect(running_block, barrier, bytes);
+    mbarrier_arrive(barrier);
+}
 FTJ_DEVICE void mbarrier_wait(uint32_t barrier, uint32_t parity) {
     running_block->calls->barrier_wait(running_block, barrier, parity);
 }
+// The bytes arrive when the barrier is waited for and not before; until then the destination reads
+// as 0xFF, so that a stage filled too early is wrong every time too.
+FTJ_DEVICE void cp_async_bulk(uint32_t shared, const void* global, uint32_t bytes, uint32_t barrier,
+                              uint64_t) {
+    running_block->calls->bulk_copy(running_block, shared, global, bytes, barrier);
+}
+FTJ_DEVICE uint64_t createpolicy_evict_first() { return 0; }
 // The copies come at once, which they may.
 FTJ_DEVICE void cp_async_mbarrier_arrive(uint32_t barrier) {
     cp_async_commit();
@@ -42,6 +53,9 @@ FTJ_DEVICE void sync_group(uint32_t id, uint32_t threads) {
 }
 FTJ_DEVICE void fence_mbarrier_init() {}
 FTJ_DEVICE void fence_proxy_async_shared() {}
+// Kernels follow each other here.
+FTJ_DEVICE void griddepcontrol_wait() {}
+FTJ_DEVICE void griddepcontrol_launch_dependents() {}
 template <int registers>
 FTJ_DEVICE void setmaxnreg_dec() {}
 template <int registers>

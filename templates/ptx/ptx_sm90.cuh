@@ -21,6 +21,10 @@ FTJ_DEVICE void mbarrier_init(uint32_t barrier, uint32_t arrivals) {
 FTJ_DEVICE void fence_mbarrier_init() {
     asm volatile("fence.mbarrier_init.release.cluster;" : : : "memory");
 }
+// mbarrier.arrive: one of the arrivals of the phase. PTX ISA 7.0.
+FTJ_DEVICE void mbarrier_arrive(uint32_t barrier) {
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" : : "r"(barrier) : "memory");
+}
 // mbarrier.arrive.expect_tx: arrive, and let the phase wait for that many bytes. PTX ISA 8.0.
 FTJ_DEVICE void mbarrier_arrive_expect_tx(uint32_t barrier, uint32_t bytes) {
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;"
@@ -28,19 +32,20 @@ FTJ_DEVICE void mbarrier_arrive_expect_tx(uint32_t barrier, uint32_t bytes) {
                  : "r"(barrier), "r"(bytes)
                  : "memory");
 }
-// mbarrier.try_wait.parity: true once the phase of that parity has ended; may sleep a while. PTX
+// mbarrier.try_wait.parity, which may sleep a while, until the phase of that parity has ended. PTX
 // ISA 7.8.
-FTJ_DEVICE bool mbarrier_try_wait_parity(uint32_t barrier, uint32_t parity) {
+FTJ_DEVICE void mbarrier_wait(uint32_t barrier, uint32_t parity) {
     uint32_t ended;
-    asm volatile("{\n"
-                 ".reg .pred ended;\n"
-                 "mbarrier.try_wait.parity.shared::cta.b64 ended, [%1], %2;\n"
-                 "selp.u32 %0, 1, 0, ended;\n"
-                 "}"
-                 : "=r"(ended)
-                 : "r"(barrier), "r"(parity)
-                 : "memory");
-    return ended != 0;
+    do {
+        asm volatile("{\n"
+                     ".reg .pred ended;\n"
+                     "mbarrier.try_wait.parity.shared::cta.b64 ended, [%1], %2;\n"
+                     "selp.u32 %0, 1, 0, ended;\n"
+                     "}"
+                     : "=r"(ended)
+                     : "r"(barrier), "r"(parity)
+                     : "memory");
+    } while (!ended);
 }
 
 // barrier.sync: the first `threads` to arrive at barrier `id` (1 to 15) meet there.

@@ -22,15 +22,6 @@ FTJ_DEVICE void setmaxnreg_inc() {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" : : "n"(registers));
 }
 
-// mbarrier.arrive: one of the arrivals of the phase. PTX ISA 7.0.
-FTJ_DEVICE void mbarrier_arrive(uint32_t barrier) {
-    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" : : "r"(barrier) : "memory");
-}
-// mbarrier.try_wait.parity until the phase of that parity has ended.
-FTJ_DEVICE void mbarrier_wait(uint32_t barrier, uint32_t parity) {
-    while (!mbarrier_try_wait_parity(barrier, parity)) {
-    }
-}
 // cp.async.mbarrier.arrive.noinc: one of the arrivals, made when all copies that this thread has
 // issued have come. PTX ISA 7.0.
 FTJ_DEVICE void cp_async_mbarrier_arrive(uint32_t barrier) {

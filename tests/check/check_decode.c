@@ -36,13 +36,13 @@ static void rotate_options(struct attention_shape *shape, uint32_t cell, uint32_
     shape->table = (cell ^ (cell >> 2)) & 1 ? FTJ_TABLE_SLOTS : FTJ_TABLE_BLOCKS;
     shape->dtype = ((cell >> 1) ^ (cell >> 3)) & 1 ? FTJ_DTYPE_FP16 : FTJ_DTYPE_BF16;
     shape->softcap = cell % 4 == 3 ? 15.0f : 0;
+    shape->num_kv_heads = 1 + (cell / 3) % 4;
     shape->wide_strides = ((cell >> 2) ^ cell) & 1;
     shape->window = windows[i % 5];
     shape->max_blocks = blocks[(i / 3) % 4];
     shape->sm_scale = i % 7 == 2 ? 0.05f : 0;
     shape->has_sinks = i % 3 == 1;
     shape->no_lse = i % 11 == 10;
-    shape->num_kv_heads = 1 + (i / 2) % 3;
 }
 
 /* Ragged: nothing, one key, around a tile, around a page, several pages of a large one. */

@@ -22,7 +22,7 @@ Test(cpu_backend, says_what_it_is)
     cr_assert_eq(open_cpu(&backend, 0, NULL), FTJ_OK);
     char features[256];
     ftj_features_text(backend.device.features, features, sizeof(features));
-    cr_expect_str_eq(features, "mma_f16,cp_async,mma_bf16,fp8_convert,wgmma");
+    cr_expect_str_eq(features, "mma_f16,cp_async,mma_bf16,fp8_convert,tma,wgmma");
     cr_expect_eq(backend.device.probed, backend.device.features);
     cr_expect_str_eq(backend.device.target, "cpu");
     cr_expect_eq(backend.device.kind, FTJ_DEVICE_CPU);
@@ -39,7 +39,8 @@ Test(cpu_backend, can_be_narrowed_by_the_environment_and_before_it_by_the_caller
     setenv("FTJIT_FEATURES", "-fp8_convert", 1);
     cr_assert_eq(open_cpu(&backend, 0, NULL), FTJ_OK);
     cr_expect_eq(backend.device.features,
-                 (uint32_t)(FTJ_HAS_MMA_F16 | FTJ_HAS_CP_ASYNC | FTJ_HAS_MMA_BF16 | FTJ_HAS_WGMMA));
+                 (uint32_t)(FTJ_HAS_MMA_F16 | FTJ_HAS_CP_ASYNC | FTJ_HAS_MMA_BF16 | FTJ_HAS_TMA |
+                            FTJ_HAS_WGMMA));
     cr_expect(backend.device.probed & FTJ_HAS_FP8_CONVERT);
     ftj_backend_finish(&backend);
 

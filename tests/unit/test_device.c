@@ -93,7 +93,7 @@ Test(device, the_cpu_has_what_its_target_emulates)
     ftj_features_text(device.features, features, sizeof(features));
     cr_expect_eq(device.kind, FTJ_DEVICE_CPU);
     cr_expect_str_eq(device.target, "cpu");
-    cr_expect_str_eq(features, UP_TO_89 ",wgmma");
+    cr_expect_str_eq(features, UP_TO_89 ",tma,wgmma");
     cr_expect_eq(device.capability_major, 0);
 }
 

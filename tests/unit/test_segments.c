@@ -46,7 +46,7 @@ static const char unit[] =
     "        const uint32_t count = min_of(work.count - begin, segment.tiles - segment.tile);\n"
     "        const bool whole = segment.tile == 0 && count == segment.tiles;\n"
     "        *to++ = {segment.request,\n"
-    "                 segment.head * segment.keys.head_blocks(p) + segment.head_block,\n"
+    "                 segment.head_set * segment.keys.head_blocks(p) + segment.head_block,\n"
     "                 segment.tile, count, segment.tiles,\n"
     "                 whole ? 0xffffffffu : 2 * block + (begin != 0)};\n"
     "        begin += count;\n"
@@ -61,7 +61,8 @@ static const char unit[] =
     "    if (split.parts)\n"
     "        pointer<Parts>(p.lse)[block] = {\n"
     "            request,\n"
-    "            split.columns.head / p.group * Table::keys(p, request).head_blocks(p) +\n"
+    "            split.columns.head / p.group / p.unit_heads *\n"
+    "                    Table::keys(p, request).head_blocks(p) +\n"
     "                split.columns.first / 8,\n"
     "            split.first_slot, split.parts};\n"
     "}\n"
@@ -78,7 +79,8 @@ struct parts {
 
 struct deal {
     uint32_t batch;
-    uint32_t heads;
+    uint32_t heads;      /* sets of kv heads */
+    uint32_t unit_heads; /* kv heads of a set; 0: one */
     uint32_t window;
     uint32_t blocks;
     uint32_t unit_cost;
@@ -96,6 +98,7 @@ static void run(struct ftj_backend *backend, struct ftj_module *module, struct d
     deal->parts = calloc(deal->blocks, sizeof(*deal->parts));
     cr_assert(deal->runs && deal->parts);
     const uint32_t num_units = deal->batch * deal->heads * UNITS;
+    const uint32_t unit_heads = deal->unit_heads ? deal->unit_heads : 1;
     const ftj_decode_params params = {
         .requests = {.lengths = (uintptr_t)deal->lengths,
                      .batch = deal->batch,
@@ -103,7 +106,9 @@ static void run(struct ftj_backend *backend, struct ftj_module *module, struct d
         .qo_indptr = (uintptr_t)deal->qo_indptr,
         .o = (uintptr_t)deal->runs,
         .lse = (uintptr_t)deal->parts,
-        .num_kv_heads = deal->heads,
+        .num_kv_heads = deal->heads * unit_heads,
+        .unit_heads = unit_heads,
+        .head_sets = deal->heads,
         .group = GROUP,
         .head_blocks = UNITS,
         .blocks = deal->blocks,
@@ -112,6 +117,7 @@ static void run(struct ftj_backend *backend, struct ftj_module *module, struct d
         .unit_cost = deal->unit_cost,
         .unit_pieces = num_units && num_units < deal->blocks ? deal->blocks / num_units : 1,
         .block_units = num_units > deal->blocks ? (num_units + deal->blocks - 1) / deal->blocks : 1,
+        .all_units = deal->has_runs || num_units > deal->blocks ? 0 : num_units,
     };
     cr_assert_eq(backend->ops->launch(backend, module, deal->blocks, &params, sizeof(params), NULL),
                  FTJ_OK);
@@ -147,13 +153,14 @@ static const struct run *run_in_slot(const struct deal *deal, uint32_t slot)
     return NULL;
 }
 
-/* What a combine block adds up is one whole unit. Returns how many parts it has. */
+/* What a block of the combine adds up is one whole unit. Returns how many parts it has. */
 static uint32_t check_parts(const struct deal *deal, uint32_t block)
 {
     const struct parts *parts = &deal->parts[block];
+    const uint32_t first = parts->first_slot / 2;
     uint32_t tile = 0, tiles = 0;
     for (uint32_t i = 0; i < parts->count; i++) {
-        const struct run *part = run_in_slot(deal, i == 0 ? parts->first_slot : 2 * (block + i));
+        const struct run *part = run_in_slot(deal, i == 0 ? parts->first_slot : 2 * (first + i));
         cr_assert(part && part->request == parts->request && part->unit == parts->unit &&
                       part->tile == tile,
                   "block %u: part %u of a unit is not where it should be", block, i);
@@ -270,6 +277,7 @@ Test(segments, every_tile_once_in_equal_shares)
     dealer_init(&dealer, false);
     for (uint32_t i = 0; i < 60; i++) {
         struct deal deal = {.heads = 1 + i % 4,
+                            .unit_heads = 1u << i % 3,
                             .window = i % 5 == 4 ? 700 : 0,
                             .blocks = 1 + next_below(&state, i % 3 ? 40 : MAX_BLOCKS),
                             .unit_cost = i % 7,
@@ -349,6 +357,7 @@ Test(segments, runs_of_queries_have_as_many_units_as_they_need)
     for (uint32_t i = 0; i < 60; i++) {
         struct deal deal = {.has_runs = true,
                             .heads = 1 + i % 3,
+                            .unit_heads = 1u << i % 3,
                             .window = i % 5 == 4 ? 700 : 0,
                             .blocks = 1 + next_below(&state, i % 3 ? 40 : MAX_BLOCKS),
                             .unit_cost = i % 7,

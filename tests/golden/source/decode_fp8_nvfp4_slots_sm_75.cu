@@ -21,6 +21,7 @@ struct Config {
     static constexpr int tile_tokens = 16;
     static constexpr int n_tiles = 3;
     static constexpr int warps_per_tile = 1;
+    static constexpr int unit_heads = 2;
     static constexpr bool slots_contiguous = false;
     static constexpr bool one_allocation = false;
     static constexpr bool slot_table = true;

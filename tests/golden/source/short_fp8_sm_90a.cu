@@ -9,7 +9,7 @@
 struct Config {
     static constexpr int num_threads = 256;
     static constexpr int min_blocks = 1;
-    static constexpr int smem_bytes = 211628;
+    static constexpr int smem_bytes = 211724;
     static constexpr int head_dim = 128;
     using Element = ftj::Bf16;
     using KCodec = ftj::CodecFp8<ftj::E4m3Hardware>;
@@ -20,6 +20,7 @@ struct Config {
     static constexpr int tile_tokens = 64;
     static constexpr int n_tiles = 4;
     static constexpr int warps_per_tile = 2;
+    static constexpr int unit_heads = 1;
     static constexpr bool slots_contiguous = true;
     static constexpr bool one_allocation = true;
     static constexpr bool slot_table = false;

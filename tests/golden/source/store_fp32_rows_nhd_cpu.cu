@@ -1,7 +1,7 @@
-// kv_store fp16 d80 k:16bit v:16bit page 1
+// kv_store_sm90 fp16 d80 k:16bit v:16bit page 1
 #include "ptx/ptx_cpu.cuh"
 #include "block/e4m3_hardware.cuh"
-#include "block/launch_in_order.cuh"
+#include "block/launch_overlapped.cuh"
 #include "kernel/kv_store.cuh"
 
 struct Config {
@@ -21,7 +21,7 @@ struct Config {
 };
 
 extern "C" __global__ __launch_bounds__(Config::num_threads, Config::min_blocks)
-void ftj_kv_store(const __grid_constant__ ftj_store_params params) {
+void ftj_kv_store_sm90(const __grid_constant__ ftj_store_params params) {
     ftj::KvStore<Config>::run(params);
 }
-FTJ_CPU_ENTRY(ftj_kv_store, ftj_store_params)
+FTJ_CPU_ENTRY(ftj_kv_store_sm90, ftj_store_params)
