@@ -145,10 +145,8 @@ private:
             start_outputs(weights, keys.is_cached(tile - 1), at.values, out);
             take_scores<1>(keys.is_cached(tile), scales, at, scores);
             rows.weigh(p, order.unit, keys.first(tile), keys.end(tile), scores);
-            ptx::wgmma_wait<0>();
-            ptx::wgmma_keep(out);
+            await_outputs(rows, out);
             give_back(at.values);
-            rows.rescale(out);
             round(keys.is_cached(tile), at, scores, weights);
         }
         give_back(at.queries);
@@ -191,6 +189,21 @@ private:
         ptx::wgmma_keep(out);
         ptx::wgmma_fence();
         Products::start_outputs(weights, values.tile(), out);
+    }
+
+    // Outputs up to date with the reference of the tile whose scores have just been weighed. Both
+    // ways wait: ptxas keeps what comes before a branch before it, and would else let most of the
+    // softmax wait for the product that it is to run under.
+    static __device__ __forceinline__ void await_outputs(const Rows& rows,
+                                                         typename Rows::Outputs& out) {
+        if (rows.is_rebased) {
+            ptx::wgmma_wait<0>();
+            ptx::wgmma_keep(out);
+            rows.rescale(out);
+        } else {
+            ptx::wgmma_wait<0>();
+            ptx::wgmma_keep(out);
+        }
     }
 
     // The scores that were started, when at most `pending` products are still under way, times the
