@@ -98,14 +98,13 @@ private:
         codes.init(ptx::shared_address(ptx::dynamic_shared()) + Rings::Smem::codes);
         codes.find(p, unit, keys.first(unit.tile));
 #pragma unroll 1
-        for (int i = 0; i < Codes::slots - 1; i++)
+        for (int i = 0; i < Codes::slots; i++)
             fetch(p, unit, keys, codes, ahead, end);
         if constexpr (has_values)
             find(p, unit, keys, unit.tile, values);
 #pragma unroll 1
         for (uint32_t step = 2 * unit.tile; step < end; step++) {
             const bool is_value = step % 2;
-            fetch(p, unit, keys, codes, ahead, end);
             ptx::cp_async_wait<Codes::slots - 1>();
             tiles.wait_free();
             if (!Codes::are_alike && is_value)
@@ -113,6 +112,8 @@ private:
             else
                 feed<typename Codes::K>(p, unit, is_value, codes, values, tiles);
             tiles.advance();
+            // After the fence, which waits for copies too: these have until the next one.
+            fetch(p, unit, keys, codes, ahead, end);
             if (has_values && is_value && step + 1 < end)
                 find(p, unit, keys, step / 2 + 1, values);
         }
