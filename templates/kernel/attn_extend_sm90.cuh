@@ -132,17 +132,21 @@ private:
             out[i] = 0;
 
         at.queries.wait_filled();
-        see(false);
+        see();
         const uint32_t query = at.queries.tile() + group * Products::Query::bytes;
         typename Scales::Columns scales;
-        start_scores(query, keys.is_cached(first), at, scales, scores);
+        start_scores(query, keys.is_cached(first), true, at, scales, scores);
         take_scores<0>(keys.is_cached(first), scales, at, scores);
         rows.weigh(p, order.unit, keys.first(first), keys.end(first), scores);
         round(keys.is_cached(first), at, scores, weights);
 #pragma unroll 1
         for (uint32_t tile = first + 1; tile < end; tile++) {
-            start_scores(query, keys.is_cached(tile), at, scales, scores);
-            start_outputs(weights, keys.is_cached(tile - 1), at.values, out);
+            // Values that are to be seen have come before these keys: one fence for both.
+            const bool see_no_values = is_widened_v(keys.is_cached(tile - 1));
+            if (!see_no_values)
+                at.values.wait_filled();
+            start_scores(query, keys.is_cached(tile), see_no_values, at, scales, scores);
+            start_outputs(weights, at.values, out);
             take_scores<1>(keys.is_cached(tile), scales, at, scores);
             rows.weigh(p, order.unit, keys.first(tile), keys.end(tile), scores);
             await_outputs(rows, out);
@@ -150,7 +154,10 @@ private:
             round(keys.is_cached(tile), at, scores, weights);
         }
         give_back(at.queries);
-        start_outputs(weights, keys.is_cached(end - 1), at.values, out);
+        at.values.wait_filled();
+        if (!is_widened_v(keys.is_cached(end - 1)))
+            see();
+        start_outputs(weights, at.values, out);
         ptx::wgmma_wait<0>();
         ptx::wgmma_keep(out);
         give_back(at.values);
@@ -159,9 +166,12 @@ private:
     // 16-bit rows come by cp.async, which is an ordinary write, and whose end no thread of the
     // producer waits for; the products read through another proxy. Codes are widened by threads
     // that see to it themselves.
-    static __device__ __forceinline__ void see(bool is_widened) {
-        if (!is_widened)
-            ptx::fence_proxy_async_shared();
+    static __device__ __forceinline__ void see() { ptx::fence_proxy_async_shared(); }
+    static __device__ __forceinline__ bool is_widened_k(bool is_cached) {
+        return Config::KWiden::is_coded && is_cached;
+    }
+    static __device__ __forceinline__ bool is_widened_v(bool is_cached) {
+        return Config::VWiden::is_coded && is_cached;
     }
 
     // Row scales of K are loaded before the products start: later loads would queue up behind
@@ -169,23 +179,22 @@ private:
     // the fence that the products start after, V's are in the weights, and a stage is given back
     // when its products have ended.
     static __device__ __forceinline__ void start_scores(uint32_t query, bool is_cached,
-                                                        const Cursors& at,
+                                                        bool see_no_values, const Cursors& at,
                                                         typename Scales::Columns& scales,
                                                         typename Rows::Scores& scores) {
-        const bool is_widened = Config::KWiden::is_coded && is_cached;
         at.keys.wait_filled();
-        if (is_widened)
+        if (is_widened_k(is_cached))
             Scales::load(at.keys.scales() + at.own_scales, scales);
-        see(is_widened);
+        if (!is_widened_k(is_cached) || !see_no_values)
+            see();
         ptx::wgmma_keep(scores);
         ptx::wgmma_fence();
         Products::start_scores(query, at.keys.tile(), scores);
     }
     static __device__ __forceinline__ void start_outputs(const typename Rows::Weights& weights,
-                                                         bool is_cached, const TileCursor& values,
+                                                         const TileCursor& values,
                                                          typename Rows::Outputs& out) {
         values.wait_filled();
-        see(Config::VWiden::is_coded && is_cached);
         ptx::wgmma_keep(out);
         ptx::wgmma_fence();
         Products::start_outputs(weights, values.tile(), out);
@@ -215,7 +224,7 @@ private:
         ptx::wgmma_wait<pending>();
         ptx::wgmma_keep(scores);
         give_back(at.keys);
-        if (Config::KWiden::is_coded && is_cached)
+        if (is_widened_k(is_cached))
             Scales::apply(scales, scores);
     }
 
@@ -223,7 +232,7 @@ private:
     static __device__ __forceinline__ void round(bool is_cached, const Cursors& at,
                                                  typename Rows::Scores& scores,
                                                  typename Rows::Weights& weights) {
-        if (Config::VWiden::is_coded && is_cached) {
+        if (is_widened_v(is_cached)) {
             typename Scales::Columns scales;
             at.values.wait_filled();
             Scales::load(at.values.scales() + at.own_scales, scales);
