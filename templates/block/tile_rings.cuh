@@ -44,7 +44,10 @@ struct TileRings {
         static constexpr int orders = work + work_bytes;
         static constexpr int order_bytes = 128;
         static constexpr int barriers = orders + order_stages * order_bytes;
-        static constexpr int bytes = barriers + 16 * (order_stages + query_stages + num_stages);
+        static constexpr int code_barriers =
+            barriers + 16 * (order_stages + query_stages + num_stages);
+        static constexpr int bytes =
+            code_barriers + (is_coded ? CodeFeed<Config>::barrier_bytes : 0);
     };
     static_assert(sizeof(Work) <= Smem::work_bytes && sizeof(Order) <= Smem::order_bytes,
                   "room for both");
@@ -77,6 +80,11 @@ struct TileRings {
             const bool wraps = stage + by >= stages;
             stage += wraps ? by - stages : by;
             round ^= wraps;
+        }
+        __device__ __forceinline__ void skip(uint32_t count) {
+            stage += count;
+            round ^= stage / stages & 1;
+            stage %= stages;
         }
 
     protected:
@@ -117,6 +125,9 @@ struct TileRings {
         OrderCursor::init(1);
         QueryCursor::init(feed_threads);
         TileCursor::init(feed_threads);
+        if constexpr (is_coded)
+            CodeFeed<Config>::init_barriers(ptx::shared_address(ptx::dynamic_shared()) +
+                                            Smem::code_barriers);
         ptx::fence_mbarrier_init();
     }
 

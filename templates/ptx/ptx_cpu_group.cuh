@@ -14,8 +14,16 @@ namespace ptx {
 FTJ_DEVICE void mbarrier_init(uint32_t barrier, uint32_t arrivals) {
     running_block->calls->barrier_init(running_block, barrier, arrivals);
 }
-FTJ_DEVICE void mbarrier_arrive(uint32_t barrier) {
-    running_block->calls->barrier_arrive(running_block, barrier);
+FTJ_DEVICE void mbarrier_arrive(uint32_t barrier, uint32_t count = 1) {
+    for (uint32_t i = 0; i < count; i++)
+        running_block->calls->barrier_arrive(running_block, barrier);
+}
+// Bulk copies come at once, which they may: before any lane that issues some waits for them all.
+FTJ_DEVICE void mbarrier_arrive_expect_tx(uint32_t barrier, uint32_t) { mbarrier_arrive(barrier); }
+FTJ_DEVICE void cp_async_bulk(uint32_t shared, const void* global, uint32_t bytes, uint32_t) {
+    const auto* from = static_cast<const unsigned char*>(global);
+    for (uint32_t at = 0; at < bytes; at += 16)
+        shared_at<Words4>(shared + at) = *reinterpret_cast<const Words4*>(from + at);
 }
 FTJ_DEVICE void mbarrier_wait(uint32_t barrier, uint32_t parity) {
     running_block->calls->barrier_wait(running_block, barrier, parity);

@@ -73,6 +73,15 @@ FTJ_DEVICE void cp_async_bulk(uint32_t shared, const void* global, uint32_t byte
                  : "r"(shared), "l"(global), "r"(bytes), "r"(barrier), "l"(policy)
                  : "memory");
 }
+// The same for what will be read again.
+FTJ_DEVICE void cp_async_bulk(uint32_t shared, const void* global, uint32_t bytes,
+                              uint32_t barrier) {
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes "
+                 "[%0], [%1], %2, [%3];"
+                 :
+                 : "r"(shared), "l"(global), "r"(bytes), "r"(barrier)
+                 : "memory");
+}
 // fence.proxy.async: ordinary stores to shared memory come before later bulk copies. PTX ISA 8.0.
 FTJ_DEVICE void fence_proxy_async_shared() {
     asm volatile("fence.proxy.async.shared::cta;" : : : "memory");

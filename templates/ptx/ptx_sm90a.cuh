@@ -22,9 +22,12 @@ FTJ_DEVICE void setmaxnreg_inc() {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" : : "n"(registers));
 }
 
-// mbarrier.arrive: one of the arrivals of the phase. PTX ISA 7.0.
-FTJ_DEVICE void mbarrier_arrive(uint32_t barrier) {
-    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" : : "r"(barrier) : "memory");
+// mbarrier.arrive: so many of the arrivals of the phase. PTX ISA 8.0.
+FTJ_DEVICE void mbarrier_arrive(uint32_t barrier, uint32_t count = 1) {
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0], %1;"
+                 :
+                 : "r"(barrier), "r"(count)
+                 : "memory");
 }
 // mbarrier.try_wait.parity until the phase of that parity has ended.
 FTJ_DEVICE void mbarrier_wait(uint32_t barrier, uint32_t parity) {

@@ -19,6 +19,8 @@ struct Config {
     static constexpr int num_stages = 6;
     static constexpr int query_stages = 1;
     static constexpr int code_slots = 0;
+    static constexpr int code_rows = 32;
+    static constexpr int code_run = 0;
     static constexpr int producer_registers = 72;
     static constexpr int consumer_registers = 216;
     static constexpr bool slots_contiguous = true;
