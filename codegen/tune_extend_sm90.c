@@ -39,7 +39,7 @@ struct shape {
 static const struct shape shapes[] = {
     {64, 2, 128, 4, 2, 0, 0, 72},  {128, 2, 128, 6, 1, 0, 0, 72}, {256, 2, 64, 5, 1, 0, 0, 72},
     {64, 2, 128, 6, 2, 2, 64, 88}, {128, 3, 64, 8, 1, 2, 64, 80}, {128, 3, 64, 6, 1, 2, 64, 80},
-    {256, 2, 64, 4, 1, 2, 16, 80},
+    {256, 2, 64, 4, 1, 2, 16, 88},
 };
 
 /* Bytes of a row of codes, with its scales; 0 for one of 16-bit values. */
@@ -200,6 +200,8 @@ void ftj_write_extend_sm90(struct ftj_text *text, const struct ftj_problem *prob
         {"slots_contiguous", problem->slots_contiguous},
         {"slot_table", problem->table == FTJ_TABLE_SLOTS},
         {"has_softcap", problem->has_softcap},
+        {"scales_k", false},
+        {"scales_v", problem->v_format != FTJ_KV_16BIT},
     };
     for (size_t i = 0; i < sizeof(flags) / sizeof(*flags); i++)
         ftj_text_printf(text, "    static constexpr bool %s = %s;\n", flags[i].name,

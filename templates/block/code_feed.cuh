@@ -2,7 +2,8 @@
 // Tiles of K or V that the cache holds as codes. A producer warp takes whole tiles, or a part of
 // each, in its turn, and has nothing to do with the others: it fetches codes and scales into slots
 // of its own, ahead of time, and widens them once, into the swizzled tile that all consumers read.
-// Row scales go beside the tile. Rows that nobody may see are zeros, codes and scales.
+// Row scales are put on what is widened, or go beside the tile. Rows that nobody may see are zeros,
+// codes and scales.
 //
 // Rows that follow each other in a page (a run) come by bulk copies, one an array, which cost the
 // warp nothing while they are under way. Other rows come one by one by cp.async, which a fence
@@ -16,9 +17,10 @@
 namespace ftj {
 
 // How a warp's rows of one side lie in a slot.
-template <class Widen_, int head_dim, int rows_>
+template <class Widen_, int head_dim, int rows_, bool is_scaled_>
 struct CodeRows {
     using Widen = Widen_;
+    static constexpr bool is_scaled = is_scaled_;  // by the row's scale, when it is widened
     static constexpr int rows = rows_;
     static constexpr int code_row = Widen::code_bytes(head_dim);
     static constexpr int block_row = Widen::block_bytes(head_dim);
@@ -46,8 +48,8 @@ struct CodeFeed {
     static constexpr bool is_bulk = run_rows > 0;
     static constexpr int runs = is_bulk ? rows / run_rows : rows;  // a lane looks up one
     using Tile = SwizzledTile<tokens, head_dim>;
-    using K = CodeRows<typename Config::KWiden, head_dim, rows>;
-    using V = CodeRows<typename Config::VWiden, head_dim, rows>;
+    using K = CodeRows<typename Config::KWiden, head_dim, rows, Config::scales_k>;
+    using V = CodeRows<typename Config::VWiden, head_dim, rows, Config::scales_v>;
     static constexpr bool are_alike = is_same<K, V>;  // and served by the same code
     static constexpr int slot_bytes = K::bytes > V::bytes ? K::bytes : V::bytes;
     static constexpr int shared_bytes = warps * slots * slot_bytes;
@@ -156,19 +158,29 @@ struct CodeFeed {
         const WidenRows<Side> from(*this, slot, tile);
         using Batch = typename WidenRows<Side>::Batch;
         constexpr uint32_t step = WidenRows<Side>::batch_rows;
-        // Loads before the stores of the batch before: each store may alias the next load.
-        Batch even, odd;
-        from.load(0, even);
+        const uint32_t end = ptx::opaque(rows);  // or the compiler unrolls what is told not to be
+        if constexpr (WidenRows<Side>::in_pairs) {
+            // Loads before the stores of the batch before: each may alias the next load.
+            Batch even, odd;
+            from.load(0, even);
 #pragma unroll 1
-        for (uint32_t row = 0; row < uint32_t(rows); row += 2 * step) {
-            from.load(row + step, odd);
-            from.store(row, even);
-            if (row + 2 * step < uint32_t(rows))
-                from.load(row + 2 * step, even);
-            from.store(row + step, odd);
+            for (uint32_t row = 0; row < end; row += 2 * step) {
+                from.load(row + step, odd);
+                from.store(row, even);
+                if (row + 2 * step < end)
+                    from.load(row + 2 * step, even);
+                from.store(row + step, odd);
+            }
+        } else {
+#pragma unroll 1
+            for (uint32_t row = 0; row < end; row += step) {
+                Batch batch;
+                from.load(row, batch);
+                from.store(row, batch);
+            }
         }
 #pragma unroll
-        for (uint32_t row = lane; row < uint32_t(rows); row += warp_size)
+        for (uint32_t row = lane; !Side::is_scaled && row < uint32_t(rows); row += warp_size)
             ptx::st_shared_u32(scales + 4 * (part * rows + row),
                                ptx::ld_shared_u32(slot + Side::scales + 4 * row));
         const bool wraps = widened == slots - 1;
@@ -186,7 +198,9 @@ private:
         static constexpr uint32_t chunks = Widen::chunk_codes / 8;
         static constexpr uint32_t loads = at_once < 8 ? 8 / at_once : 1;  // a whole group of rows
         static constexpr uint32_t batch_rows = loads * at_once;
-        static_assert(rows % (2 * batch_rows) == 0, "batches come in pairs");
+        // Registers for two batches.
+        static constexpr bool in_pairs = loads <= 2 && rows % (2 * batch_rows) == 0;
+        static_assert(rows % batch_rows == 0, "whole batches");
         // Eight lanes store at a time: where they reach into several panels, each panel's lanes
         // take other rows, so that no two meet in a bank.
         static constexpr uint32_t panels =
@@ -196,10 +210,12 @@ private:
         struct Batch {
             ptx::Words4 codes[loads];
             uint32_t block_scales[loads];
+            float row_scales[loads];
         };
         const Widen widener{};
         uint32_t codes_at;
         uint32_t blocks_at;
+        uint32_t scales_at;
         uint32_t to[chunks];
 
         __device__ __forceinline__ WidenRows(const CodeFeed& feed, uint32_t slot, uint32_t tile) {
@@ -207,6 +223,7 @@ private:
             const uint32_t first = feed.lane / lanes ^ q * chunks / 8 % panels * apart;
             codes_at = slot + first * Side::code_row + q * 16;
             blocks_at = slot + Side::blocks + first * Side::block_row + q * (Widen::chunk_codes / 16);
+            scales_at = slot + Side::scales + first * 4;
 #pragma unroll
             for (uint32_t i = 0; i < chunks; i++)
                 to[i] = tile + Tile::at(feed.part * rows + first, q * chunks + i);
@@ -219,6 +236,8 @@ private:
                 batch.block_scales[j] = 0;
                 if constexpr (Side::block_row > 0)
                     batch.block_scales[j] = ptx::ld_shared_u16(blocks_at + at * Side::block_row);
+                if constexpr (Side::is_scaled)
+                    batch.row_scales[j] = ptx::ld_shared_f32(scales_at + at * 4);
             }
         }
         __device__ __forceinline__ void store(uint32_t row, const Batch& batch) const {
@@ -227,10 +246,17 @@ private:
                 const uint32_t at = j * at_once;
 #pragma unroll
                 for (uint32_t i = 0; i < chunks; i++)
-                    ptx::st_shared_v4(
-                        (to[i] ^ at % 8 * 16) + (row + at) * 128,
-                        widener.widen(batch.codes[j], batch.block_scales[j], int(i)));
+                    ptx::st_shared_v4((to[i] ^ at % 8 * 16) + (row + at) * 128,
+                                      widen(batch, j, int(i)));
             }
+        }
+
+    private:
+        __device__ __forceinline__ ptx::Words4 widen(const Batch& batch, uint32_t j, int i) const {
+            if constexpr (Side::is_scaled)
+                return widener.widen(batch.codes[j], batch.block_scales[j], batch.row_scales[j], i);
+            else
+                return widener.widen(batch.codes[j], batch.block_scales[j], i);
         }
     };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Codes to bf16, eight neighbours at a time and in their order, exactly: an E4M3 has four
-// significant bits, an E2M1 times a block scale six. The row scale is the consumers' to apply.
+// Codes to bf16, eight neighbours at a time and in their order. Without their row scale, exactly:
+// an E4M3 has four significant bits, an E2M1 times a block scale six. With it, rounded once.
 //
 // Every one offers
 //   is_coded                  false: rows are 16-bit values already, and there is nothing else
@@ -9,10 +9,26 @@
 //   chunk_codes               codes in the 16 bytes that a lane widens at a time
 //   widen(codes, scales, i)   chunk i of 8 values of these; scales: two block scales, E4M3. Of an
 //                             object that holds constants in registers
+//   widen(codes, scales, row_scale, i)    the same times a row scale
 #pragma once
 #include "block/types.cuh"
 
 namespace ftj {
+
+// An fp32 scale as a bf16 and what that leaves, a bf16 as well: in both halves of a word each.
+struct SplitScale {
+    uint32_t high;
+    uint32_t low;
+
+    static __device__ __forceinline__ SplitScale of(float scale) {
+        const uint32_t high = ptx::cvt_rn_bf16x2_f32(scale, scale);
+        const float left = scale - ptx::bits_float(high & 0xffff0000u);
+        return {high, ptx::cvt_rn_bf16x2_f32(left, left)};
+    }
+    __device__ __forceinline__ uint32_t times(uint32_t two) const {
+        return ptx::fma_bf16x2(two, high, ptx::mul_bf16x2(two, low));
+    }
+};
 
 struct Rows16Bit {
     static constexpr bool is_coded = false;
@@ -32,6 +48,15 @@ struct WidenFp8 {
                  widen2(ptx::prmt_signs<0xb3a2>(low, low)),
                  widen2(ptx::prmt_signs<0x9180>(high, high)),
                  widen2(ptx::prmt_signs<0xb3a2>(high, high))}};
+    }
+    __device__ __forceinline__ ptx::Words4 widen(const ptx::Words4& codes, uint32_t scales,
+                                                 float row_scale, int i) const {
+        const SplitScale scale = SplitScale::of(row_scale);
+        ptx::Words4 values = widen(codes, scales, i);
+#pragma unroll
+        for (int j = 0; j < 4; j++)
+            values.w[j] = scale.times(values.w[j]);
+        return values;
     }
 
 private:
@@ -57,31 +82,48 @@ struct WidenNvfp4 {
 
     __device__ __forceinline__ ptx::Words4 widen(const ptx::Words4& codes, uint32_t scales,
                                                  int i) const {
-        const uint32_t word = codes.w[i];
-        const uint32_t raised = word << 4, magnitudes = word & 0x77777777u;
-        const uint32_t scale = twice(i < 2 ? scales : scales >> 8);
-        const uint32_t low_signs = ptx::prmt_signs<0xd9c8>(raised, word);
-        const uint32_t high_signs = ptx::prmt_signs<0xfbea>(raised, word);
-        ptx::Words4 values;
-        widen4(magnitudes, low_signs, scale, values.w);
-        widen4(magnitudes >> 16, high_signs, scale, values.w + 2);
+        const float value = block_scale(i < 2 ? scales : scales >> 8);
+        const uint32_t scale = ptx::cvt_rn_bf16x2_f32(value, value);
+        ptx::Words4 values = unscaled(codes.w[i]);
+#pragma unroll
+        for (int j = 0; j < 4; j++)
+            values.w[j] = ptx::mul_bf16x2(values.w[j], scale);
+        return values;
+    }
+    __device__ __forceinline__ ptx::Words4 widen(const ptx::Words4& codes, uint32_t scales,
+                                                 float row_scale, int i) const {
+        const SplitScale scale =
+            SplitScale::of(block_scale(i < 2 ? scales : scales >> 8) * row_scale);
+        ptx::Words4 values = unscaled(codes.w[i]);
+#pragma unroll
+        for (int j = 0; j < 4; j++)
+            values.w[j] = scale.times(values.w[j]);
         return values;
     }
 
 private:
-    __device__ __forceinline__ void widen4(uint32_t magnitudes, uint32_t signs, uint32_t scale,
+    // Eight E2M1.
+    __device__ __forceinline__ ptx::Words4 unscaled(uint32_t word) const {
+        const uint32_t raised = word << 4, magnitudes = word & 0x77777777u;
+        const uint32_t low_signs = ptx::prmt_signs<0xd9c8>(raised, word);
+        const uint32_t high_signs = ptx::prmt_signs<0xfbea>(raised, word);
+        ptx::Words4 values;
+        widen4(magnitudes, low_signs, values.w);
+        widen4(magnitudes >> 16, high_signs, values.w + 2);
+        return values;
+    }
+    __device__ __forceinline__ void widen4(uint32_t magnitudes, uint32_t signs,
                                            uint32_t* values) const {
         constexpr uint32_t sign_bits = 0x80808080u, a_or_b_and_c = 0xf8;
         const uint32_t upper = ptx::lop3<a_or_b_and_c>(
             ptx::prmt(upper_bytes, 0x40404040u, magnitudes), signs, sign_bits);
         const uint32_t lower = ptx::prmt(lower_bytes, 0xc0804000u, magnitudes);
-        values[0] = ptx::mul_bf16x2(ptx::prmt(lower, upper, 0x5140), scale);
-        values[1] = ptx::mul_bf16x2(ptx::prmt(lower, upper, 0x7362), scale);
+        values[0] = ptx::prmt(lower, upper, 0x5140);
+        values[1] = ptx::prmt(lower, upper, 0x7362);
     }
-    // The scale in the low byte, as both halves.
-    static __device__ __forceinline__ uint32_t twice(uint32_t scale) {
-        const float value = ptx::cvt_f32_f16(ptx::cvt_rn_f16x2_e4m3x2(scale & 0xffu) & 0xffffu);
-        return ptx::cvt_rn_bf16x2_f32(value, value);
+    // In the low byte.
+    static __device__ __forceinline__ float block_scale(uint32_t scale) {
+        return ptx::cvt_f32_f16(ptx::cvt_rn_f16x2_e4m3x2(scale & 0xffu) & 0xffffu);
     }
 };
 

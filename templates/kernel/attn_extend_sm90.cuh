@@ -9,9 +9,10 @@
 // their values, and under both products of the other consumers. Codes are widened once, by the
 // producer, into the tiles that all consumers read.
 //
-// Rounding: q, K and V operands are the model's 16-bit values, codes widened exactly; products are
-// accumulated in fp32; K's row scale is put on the score in fp32; p is rounded to 16 bits after V's
-// row scale was put on it; l sums the unscaled fp32 p.
+// Rounding: q, K and V operands are the model's 16-bit values; products are accumulated in fp32.
+// Codes are widened exactly and the row scale is put on the score, or on p, in fp32; or they are
+// widened with their row scale, and rounded once (Config::scales_k, scales_v). p is rounded to 16
+// bits; l sums the unscaled fp32 p.
 #pragma once
 #include "block/extend_producer.cuh"
 #include "block/group_products.cuh"
@@ -173,6 +174,13 @@ private:
     static __device__ __forceinline__ bool is_widened_v(bool is_cached) {
         return Config::VWiden::is_coded && is_cached;
     }
+    // And still without their row scales.
+    static __device__ __forceinline__ bool is_unscaled_k(bool is_cached) {
+        return is_widened_k(is_cached) && !Config::scales_k;
+    }
+    static __device__ __forceinline__ bool is_unscaled_v(bool is_cached) {
+        return is_widened_v(is_cached) && !Config::scales_v;
+    }
 
     // Row scales of K are loaded before the products start: later loads would queue up behind
     // those. Either side's have landed when its stage is given back. K's are in registers before
@@ -183,7 +191,7 @@ private:
                                                         typename Scales::Columns& scales,
                                                         typename Rows::Scores& scores) {
         at.keys.wait_filled();
-        if (is_widened_k(is_cached))
+        if (is_unscaled_k(is_cached))
             Scales::load(at.keys.scales() + at.own_scales, scales);
         if (!is_widened_k(is_cached) || !see_no_values)
             see();
@@ -224,7 +232,7 @@ private:
         ptx::wgmma_wait<pending>();
         ptx::wgmma_keep(scores);
         give_back(at.keys);
-        if (is_widened_k(is_cached))
+        if (is_unscaled_k(is_cached))
             Scales::apply(scales, scores);
     }
 
@@ -232,7 +240,7 @@ private:
     static __device__ __forceinline__ void round(bool is_cached, const Cursors& at,
                                                  typename Rows::Scores& scores,
                                                  typename Rows::Weights& weights) {
-        if (is_widened_v(is_cached)) {
+        if (is_unscaled_v(is_cached)) {
             typename Scales::Columns scales;
             at.values.wait_filled();
             Scales::load(at.values.scales() + at.own_scales, scales);
