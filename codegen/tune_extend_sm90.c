@@ -37,7 +37,7 @@ struct shape {
 /* Best first: the first that fits the memory. What is widened once serves 192 rows rather than 128
  * where registers allow. */
 static const struct shape shapes[] = {
-    {64, 2, 128, 4, 2, 0, 0, 72},  {128, 2, 128, 6, 1, 0, 0, 72}, {256, 2, 64, 5, 1, 0, 0, 72},
+    {64, 3, 128, 6, 1, 0, 0, 32},  {128, 2, 128, 6, 1, 0, 0, 72}, {256, 2, 64, 5, 1, 0, 0, 72},
     {64, 2, 128, 6, 2, 2, 64, 88}, {128, 3, 64, 8, 1, 2, 64, 80}, {128, 3, 64, 6, 1, 2, 64, 80},
     {256, 2, 64, 4, 1, 2, 16, 88},
 };
