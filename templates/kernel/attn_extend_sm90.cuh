@@ -138,10 +138,16 @@ private:
         typename Scales::Columns scales;
         start_scores(query, keys.is_cached(first), true, at, scales, scores);
         take_scores<0>(keys.is_cached(first), scales, at, scores);
-        rows.weigh(p, order.unit, keys.first(first), keys.end(first), scores);
-        round(keys.is_cached(first), at, scores, weights);
+        // A turn ends where the next tile's products start, so that there is one softmax to compile.
 #pragma unroll 1
-        for (uint32_t tile = first + 1; tile < end; tile++) {
+        for (uint32_t tile = first;;) {
+            rows.weigh(p, order.unit, keys.first(tile), keys.end(tile), scores);
+            await_outputs(rows, out);
+            if (tile > first)
+                give_back(at.values);
+            round(keys.is_cached(tile), at, scores, weights);
+            if (++tile == end)
+                break;
             // Values that are to be seen have come before these keys: one fence for both.
             const bool see_no_values = is_widened_v(keys.is_cached(tile - 1));
             if (!see_no_values)
@@ -149,10 +155,6 @@ private:
             start_scores(query, keys.is_cached(tile), see_no_values, at, scales, scores);
             start_outputs(weights, at.values, out);
             take_scores<1>(keys.is_cached(tile), scales, at, scores);
-            rows.weigh(p, order.unit, keys.first(tile), keys.end(tile), scores);
-            await_outputs(rows, out);
-            give_back(at.values);
-            round(keys.is_cached(tile), at, scores, weights);
         }
         give_back(at.queries);
         at.values.wait_filled();
