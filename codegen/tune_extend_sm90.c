@@ -16,9 +16,9 @@
 #define ORDERS        2u
 #define BARRIER_BYTES 16u /* two of a stage */
 #define COPY_BYTES    16u /* of a row, as the producer copies it */
-#define BULK_BYTES    16u   /* what bulk copies move comes in, and is aligned to */
-#define CODE_BARRIER  8u    /* of a slot */
-#define CODE_WARPS    4u    /* of the producer */
+#define BULK_BYTES    16u /* what bulk copies move comes in, and is aligned to */
+#define CODE_BARRIER  8u  /* of a slot */
+#define CODE_WARPS    4u  /* of the producer */
 #define LANES         32u
 #define SCALE_BYTES   4u
 #define SM_REGISTERS  65536u
@@ -60,7 +60,8 @@ static bool is_coded(const struct ftj_problem *problem)
     return problem->k_format != FTJ_KV_16BIT || problem->v_format != FTJ_KV_16BIT;
 }
 
-/* Rows of an array that follow each other lie on such boundaries that bulk copies can bring them. */
+/* Rows of an array that follow each other lie on such boundaries that bulk copies can bring them.
+ */
 static bool is_bulk_array(const ftj_kv_array *array)
 {
     return (array->offset_bytes | array->page_stride_bytes | array->head_stride_bytes) %
@@ -124,7 +125,8 @@ static const struct shape *find_shape(const struct ftj_problem *problem,
                                       const struct ftj_device *device)
 {
     for (size_t i = 0; i < sizeof(shapes) / sizeof(*shapes); i++) {
-        if (shapes[i].head_dim == problem->head_dim && (shapes[i].code_slots > 0) == is_coded(problem) &&
+        if (shapes[i].head_dim == problem->head_dim &&
+            (shapes[i].code_slots > 0) == is_coded(problem) &&
             smem_bytes(problem, &shapes[i]) <= device->smem_bytes)
             return &shapes[i];
     }

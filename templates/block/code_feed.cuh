@@ -40,10 +40,10 @@ struct CodeFeed {
     static constexpr int head_dim = Config::head_dim;
     static constexpr int tokens = Config::tile_tokens;
     static constexpr int warps = int(feed_threads / warp_size);
-    static constexpr int rows = Config::code_rows;       // of a tile, that a warp brings
-    static constexpr int parts = tokens / rows;          // of a tile, a warp each
-    static constexpr int stride = warps / parts;         // tiles from a warp's turn to its next
-    static constexpr int run_rows = Config::code_run;    // that a bulk copy brings; 0: none does
+    static constexpr int rows = Config::code_rows;     // of a tile, that a warp brings
+    static constexpr int parts = tokens / rows;        // of a tile, a warp each
+    static constexpr int stride = warps / parts;       // warps that take turns
+    static constexpr int run_rows = Config::code_run;  // that a bulk copy brings; 0: none does
     static constexpr int slots = Config::code_slots;
     static constexpr bool is_bulk = run_rows > 0;
     static constexpr int runs = is_bulk ? rows / run_rows : rows;  // a lane looks up one
@@ -56,6 +56,7 @@ struct CodeFeed {
     static constexpr int barrier_bytes = 8 * warps * slots;
     static_assert(tokens % rows == 0 && warps % parts == 0, "turns come round");
     static_assert(runs <= int(warp_size), "a lane looks up a run");
+    static_assert(Config::num_stages > stride, "a cursor goes round once a turn, at most");
 
     uint32_t lane;
     uint32_t part;      // of a tile, this warp's
@@ -67,22 +68,30 @@ struct CodeFeed {
     uint32_t round;     // parity of its copies
     uint32_t page;      // of this lane's run
     uint32_t offset;
-    KeyRange seen;  // of the rows that were found
 
     static __device__ __forceinline__ void init_barriers(uint32_t shared) {
         for (int i = 0; is_bulk && i < warps * slots; i++)
             ptx::mbarrier_init(shared + 8 * i, 1);
     }
-    // Reading the thread's number anew takes its turn behind copies: hence opaque().
+    // Reading the thread's number anew takes its turn behind loads and stores of shared memory;
+    // what came by a shuffle is kept.
     __device__ __forceinline__ void init(uint32_t shared, uint32_t shared_barriers) {
-        const uint32_t thread = ptx::opaque(ptx::thread_index() % feed_threads);
+        const uint32_t thread = ptx::thread_index() % feed_threads;
         const uint32_t warp = ptx::shfl(thread / warp_size, 0);
-        lane = thread % warp_size;
+        lane = ptx::shfl(thread % warp_size, thread % warp_size);
         part = warp % parts;
-        turn = warp / parts;
+        turn = stride == 1 ? 0 : warp / parts;
         slots_at = shared + warp * (slots * slot_bytes);
         barriers = shared_barriers + warp * (slots * 8);
         fetched = widened = round = 0;
+    }
+
+    // The warp's step after `step`, where K and V take turns: where it takes every fourth, the
+    // other side's, as one takes longer to widen.
+    static __device__ __forceinline__ uint32_t after(uint32_t step) {
+        if constexpr (stride == 4)
+            return step % 2 ? step + 3 : step + 5;
+        return step + stride;
     }
 
     // Which of the warp's rows are to be seen, of the tile from `first` on.
@@ -98,7 +107,6 @@ struct CodeFeed {
         constexpr uint32_t length = is_bulk ? run_rows : 1;
         const uint32_t token = first + part * rows + lane % runs * length;
         const KeyRange keys = unit.cached;
-        seen = seen_rows(keys, first);
         page = offset = 0;
         if (token >= keys.end || token + length <= keys.begin)
             return;
@@ -112,9 +120,10 @@ struct CodeFeed {
         }
     }
 
-    // Start the copies of one side of the tile that was found.
+    // Start the copies of one side of the tile that was found, of which these rows are to be seen.
     template <class Side>
-    __device__ __forceinline__ void fetch(const ftj_side_params& side, uint32_t head) {
+    __device__ __forceinline__ void fetch(const ftj_side_params& side, uint32_t head,
+                                          KeyRange seen) {
         const uint32_t slot = slots_at + fetched * slot_bytes;
         ptx::sync_warp();  // the slot has been read
         if constexpr (is_bulk) {
@@ -130,9 +139,9 @@ struct CodeFeed {
                 copy_run<4>(side.row_scales, head, slot + Side::scales, barrier);
             }
         } else {
-            fetch_rows<Side::code_row>(side.codes, head, slot);
-            fetch_rows<Side::block_row>(side.block_scales, head, slot + Side::blocks);
-            fetch_rows<4>(side.row_scales, head, slot + Side::scales);
+            fetch_rows<Side::code_row>(side.codes, head, seen, slot);
+            fetch_rows<Side::block_row>(side.block_scales, head, seen, slot + Side::blocks);
+            fetch_rows<4>(side.row_scales, head, seen, slot + Side::scales);
         }
         fetched = fetched == slots - 1 ? 0 : fetched + 1;
     }
@@ -155,28 +164,32 @@ struct CodeFeed {
     template <class Side>
     __device__ __forceinline__ void widen(uint32_t tile, uint32_t scales) {
         const uint32_t slot = slots_at + widened * slot_bytes;
-        const WidenRows<Side> from(*this, slot, tile);
         using Batch = typename WidenRows<Side>::Batch;
+        WidenRows<Side> walk(*this, slot, tile);
         constexpr uint32_t step = WidenRows<Side>::batch_rows;
         const uint32_t end = ptx::opaque(rows);  // or the compiler unrolls what is told not to be
         if constexpr (WidenRows<Side>::in_pairs) {
             // Loads before the stores of the batch before: each may alias the next load.
             Batch even, odd;
-            from.load(0, even);
+            walk.load(0, even);
 #pragma unroll 1
             for (uint32_t row = 0; row < end; row += 2 * step) {
-                from.load(row + step, odd);
-                from.store(row, even);
+                walk.load(step, odd);
+                walk.store(0, even);
+                walk.go_on_loading(2 * step);
                 if (row + 2 * step < end)
-                    from.load(row + 2 * step, even);
-                from.store(row + step, odd);
+                    walk.load(0, even);
+                walk.store(step, odd);
+                walk.go_on_storing(2 * step);
             }
         } else {
 #pragma unroll 1
             for (uint32_t row = 0; row < end; row += step) {
                 Batch batch;
-                from.load(row, batch);
-                from.store(row, batch);
+                walk.load(0, batch);
+                walk.go_on_loading(step);
+                walk.store(0, batch);
+                walk.go_on_storing(step);
             }
         }
 #pragma unroll
@@ -212,22 +225,30 @@ private:
             uint32_t block_scales[loads];
             float row_scales[loads];
         };
-        const Widen widener{};
+        const Widen widener;
         uint32_t codes_at;
         uint32_t blocks_at;
         uint32_t scales_at;
-        uint32_t to[chunks];
+        uint32_t to[loads][chunks];
 
-        __device__ __forceinline__ WidenRows(const CodeFeed& feed, uint32_t slot, uint32_t tile) {
-            const uint32_t q = feed.lane % lanes;
-            const uint32_t first = feed.lane / lanes ^ q * chunks / 8 % panels * apart;
+        __device__ __forceinline__ WidenRows(const CodeFeed& feed, uint32_t slot, uint32_t tile)
+            : widener(feed.lane / warp_size) {
+            const uint32_t lane = ptx::made_anew(feed.lane);
+            const uint32_t q = lane % lanes;
+            const uint32_t first = lane / lanes ^ q * chunks / 8 % panels * apart;
             codes_at = slot + first * Side::code_row + q * 16;
-            blocks_at = slot + Side::blocks + first * Side::block_row + q * (Widen::chunk_codes / 16);
+            blocks_at =
+                slot + Side::blocks + first * Side::block_row + q * (Widen::chunk_codes / 16);
             scales_at = slot + Side::scales + first * 4;
 #pragma unroll
-            for (uint32_t i = 0; i < chunks; i++)
-                to[i] = tile + Tile::at(feed.part * rows + first, q * chunks + i);
+            for (uint32_t j = 0; j < loads; j++) {
+#pragma unroll
+                for (uint32_t i = 0; i < chunks; i++)
+                    to[j][i] =
+                        tile + Tile::at(feed.part * rows + (first ^ j * at_once), q * chunks + i);
+            }
         }
+        // `row`: on from where they stand.
         __device__ __forceinline__ void load(uint32_t row, Batch& batch) const {
 #pragma unroll
             for (uint32_t j = 0; j < loads; j++) {
@@ -243,11 +264,22 @@ private:
         __device__ __forceinline__ void store(uint32_t row, const Batch& batch) const {
 #pragma unroll
             for (uint32_t j = 0; j < loads; j++) {
-                const uint32_t at = j * at_once;
 #pragma unroll
                 for (uint32_t i = 0; i < chunks; i++)
-                    ptx::st_shared_v4((to[i] ^ at % 8 * 16) + (row + at) * 128,
-                                      widen(batch, j, int(i)));
+                    ptx::st_shared_v4(to[j][i] + row * 128, widen(batch, j, int(i)));
+            }
+        }
+        __device__ __forceinline__ void go_on_loading(uint32_t count) {
+            codes_at += count * Side::code_row;
+            blocks_at += count * Side::block_row;
+            scales_at += count * 4;
+        }
+        __device__ __forceinline__ void go_on_storing(uint32_t count) {
+#pragma unroll
+            for (uint32_t j = 0; j < loads; j++) {
+#pragma unroll
+                for (uint32_t i = 0; i < chunks; i++)
+                    to[j][i] += count * 128;
             }
         }
 
@@ -291,7 +323,7 @@ private:
 
     template <int row_bytes>
     __device__ __forceinline__ void fetch_rows(const ftj_array_params& array, uint32_t head,
-                                               uint32_t shared) const {
+                                               KeyRange seen, uint32_t shared) const {
         if constexpr (row_bytes > 0) {
             constexpr uint32_t chunk = row_bytes < 16 ? row_bytes : 16;
             constexpr uint32_t chunks = row_bytes / chunk;

@@ -111,20 +111,24 @@ private:
         auto own = tiles;
         own.advance(codes.turn);
 #pragma unroll 1
-        for (uint32_t step = first + codes.turn; step < end; step += Codes::stride) {
+        for (uint32_t step = first + codes.turn; step < end;) {
             const bool is_value = step % 2;
             const KeyRange seen = codes.seen_rows(unit.cached, keys.first(step / 2));
             if (!Codes::are_alike && is_value)
                 feed<typename Codes::V>(p, unit, seen, true, codes, values, own);
             else
                 feed<typename Codes::K>(p, unit, seen, is_value, codes, values, own);
-            own.advance(Codes::stride);
+            own.advance(Codes::after(step) - step);
             // After the fence, which waits for copies too: these have until the next one.
             fetch(p, unit, keys, codes, ahead, end);
             if (has_values && is_value && step + 1 < end)
                 find(p, unit, keys, step / 2 + 1, values);
+            step = Codes::after(step);
         }
-        tiles.skip(end - first);
+        if constexpr (Codes::stride == 1)
+            tiles = own;
+        else
+            tiles.skip(end - first);
     }
 
     template <class Side>
@@ -150,18 +154,19 @@ private:
                                                  const TileKeys& keys, Codes& codes,
                                                  uint32_t& ahead, uint32_t end) {
         if (ahead < end) {
+            const KeyRange seen = codes.seen_rows(unit.cached, keys.first(ahead / 2));
             if constexpr (Codes::are_alike) {
                 codes.template fetch<typename Codes::K>(ahead % 2 ? p.cache.v : p.cache.k,
-                                                        unit.head);
+                                                        unit.head, seen);
             } else if (ahead % 2) {
                 if constexpr (Config::VWiden::is_coded)
-                    codes.template fetch<typename Codes::V>(p.cache.v, unit.head);
+                    codes.template fetch<typename Codes::V>(p.cache.v, unit.head, seen);
             } else {
                 if constexpr (Config::KWiden::is_coded)
-                    codes.template fetch<typename Codes::K>(p.cache.k, unit.head);
+                    codes.template fetch<typename Codes::K>(p.cache.k, unit.head, seen);
             }
             const uint32_t tile = ahead / 2;
-            ahead += Codes::stride;
+            ahead = Codes::after(ahead);
             if (ahead < end && ahead / 2 != tile)
                 codes.find(p, unit, keys.first(ahead / 2));
         }

@@ -76,6 +76,7 @@ struct TileRings {
         // This lane has read the stage. One arrival a warp, after a sync_warp(), is no faster, and
         // racecheck does not follow it.
         __device__ __forceinline__ void give_back() const { ptx::mbarrier_arrive(filled() + 8); }
+        // By no more than there are.
         __device__ __forceinline__ void advance(uint32_t by = 1) {
             const bool wraps = stage + by >= stages;
             stage += wraps ? by - stages : by;

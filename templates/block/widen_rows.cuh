@@ -8,7 +8,8 @@
 //   block_bytes(dims)         bytes of their block scales, 0 without
 //   chunk_codes               codes in the 16 bytes that a lane widens at a time
 //   widen(codes, scales, i)   chunk i of 8 values of these; scales: two block scales, E4M3. Of an
-//                             object that holds constants in registers
+//                             object that holds constants in registers: made from a 0 of which
+//                             the compiler knows neither that nor that all lanes have it
 //   widen(codes, scales, row_scale, i)    the same times a row scale
 #pragma once
 #include "block/types.cuh"
@@ -41,6 +42,8 @@ struct WidenFp8 {
     static constexpr int chunk_codes = 16;
     static constexpr int code_bytes(int dims) { return dims; }
     static constexpr int block_bytes(int) { return 0; }
+
+    __device__ __forceinline__ explicit WidenFp8(uint32_t) {}
 
     __device__ __forceinline__ ptx::Words4 widen(const ptx::Words4& codes, uint32_t, int i) const {
         const uint32_t low = codes.w[2 * i], high = codes.w[2 * i + 1];
@@ -77,8 +80,11 @@ struct WidenNvfp4 {
 
     // Four magnitudes, three bits in each nibble of a half, name bytes of two tables: the upper and
     // the lower bytes of 0, .5, 1, 1.5 and of 2, 3, 4, 6. These are the first four of each.
-    const uint32_t upper_bytes = ptx::opaque(0x3f3f3f00u);
-    const uint32_t lower_bytes = ptx::opaque(0xc0800000u);
+    const uint32_t upper_bytes;
+    const uint32_t lower_bytes;
+
+    __device__ __forceinline__ explicit WidenNvfp4(uint32_t nothing)
+        : upper_bytes(0x3f3f3f00u + nothing), lower_bytes(0xc0800000u + nothing) {}
 
     __device__ __forceinline__ ptx::Words4 widen(const ptx::Words4& codes, uint32_t scales,
                                                  int i) const {

@@ -138,7 +138,8 @@ private:
         typename Scales::Columns scales;
         start_scores(query, keys.is_cached(first), true, at, scales, scores);
         take_scores<0>(keys.is_cached(first), scales, at, scores);
-        // A turn ends where the next tile's products start, so that there is one softmax to compile.
+        // A turn ends where the next tile's products start, so that there is one softmax to
+        // compile.
 #pragma unroll 1
         for (uint32_t tile = first;;) {
             rows.weigh(p, order.unit, keys.first(tile), keys.end(tile), scores);

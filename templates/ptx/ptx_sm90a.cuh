@@ -75,6 +75,11 @@ FTJ_DEVICE uint32_t opaque(uint32_t v) {
         : "r"(v));
     return r;
 }
+// No instruction: what is made of it is made anew in every turn of a loop, not kept or spilled.
+FTJ_DEVICE uint32_t made_anew(uint32_t v) {
+    asm volatile("" : "+r"(v));
+    return v;
+}
 // mul.rn.bf16x2: subnormals are kept. PTX ISA 7.8, sm_90.
 FTJ_DEVICE uint32_t mul_bf16x2(uint32_t a, uint32_t b) {
     uint32_t r;
