@@ -103,7 +103,7 @@ FTJ_DEVICE uint32_t atomic_add(uint32_t* address, uint32_t v) {
     static void ftj_cpu_run(ftj_cpu_block* block, const void* params) {                            \
         ftj::ptx::running_block = block;                                                           \
         if (block->thread_index == 0) /* it is the first to run */                                 \
-            ftj::ptx::wgmma_reset();                                                               \
+            ftj::ptx::group_reset();                                                               \
         kernel(*static_cast<const Params*>(params));                                               \
     }                                                                                              \
     extern "C" {                                                                                   \

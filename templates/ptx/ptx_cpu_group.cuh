@@ -18,12 +18,42 @@ FTJ_DEVICE void mbarrier_arrive(uint32_t barrier, uint32_t count = 1) {
     for (uint32_t i = 0; i < count; i++)
         running_block->calls->barrier_arrive(running_block, barrier);
 }
-// Bulk copies come at once, which they may: before any lane that issues some waits for them all.
-FTJ_DEVICE void mbarrier_arrive_expect_tx(uint32_t barrier, uint32_t) { mbarrier_arrive(barrier); }
-FTJ_DEVICE void cp_async_bulk(uint32_t shared, const void* global, uint32_t bytes, uint32_t) {
+// Bulk copies come at once, which they may. The arrival that says how many bytes there will be is
+// made when all of them have come.
+struct BulkCopies {
+    uint32_t barrier;
+    int64_t missing;  // bytes
+    bool is_announced;
+};
+// Of the block that this host thread runs, one for each barrier that counts copies.
+static thread_local BulkCopies bulk_copies[32];
+
+static void bulk_reset() {
+    for (BulkCopies& copies : bulk_copies)
+        copies = {~0u, 0, false};
+}
+FTJ_DEVICE void bulk_count(uint32_t barrier, int64_t bytes, bool announces) {
+    uint32_t i = 0;
+    while (bulk_copies[i].barrier != barrier && bulk_copies[i].barrier != ~0u)
+        i++;
+    BulkCopies& copies = bulk_copies[i];
+    copies.barrier = barrier;
+    copies.missing += bytes;
+    copies.is_announced |= announces;
+    if (!copies.is_announced || copies.missing != 0)
+        return;
+    copies.is_announced = false;
+    mbarrier_arrive(barrier);
+}
+FTJ_DEVICE void mbarrier_arrive_expect_tx(uint32_t barrier, uint32_t bytes) {
+    bulk_count(barrier, int64_t(bytes), true);
+}
+FTJ_DEVICE void cp_async_bulk(uint32_t shared, const void* global, uint32_t bytes,
+                              uint32_t barrier) {
     const auto* from = static_cast<const unsigned char*>(global);
     for (uint32_t at = 0; at < bytes; at += 16)
         shared_at<Words4>(shared + at) = *reinterpret_cast<const Words4*>(from + at);
+    bulk_count(barrier, -int64_t(bytes), false);
 }
 FTJ_DEVICE void mbarrier_wait(uint32_t barrier, uint32_t parity) {
     running_block->calls->barrier_wait(running_block, barrier, parity);
@@ -77,7 +107,8 @@ struct WgmmaQueue {
 // One for each warpgroup of the block that this host thread runs.
 static thread_local WgmmaQueue wgmma_queues[FTJ_CPU_MAX_GROUPS];
 
-static void wgmma_reset() {
+static void group_reset() {
+    bulk_reset();
     for (WgmmaQueue& queue : wgmma_queues)
         queue.count = queue.commits = 0;
 }
