@@ -225,14 +225,12 @@ private:
             uint32_t block_scales[loads];
             float row_scales[loads];
         };
-        const Widen widener;
         uint32_t codes_at;
         uint32_t blocks_at;
         uint32_t scales_at;
         uint32_t to[loads][chunks];
 
-        __device__ __forceinline__ WidenRows(const CodeFeed& feed, uint32_t slot, uint32_t tile)
-            : widener(feed.lane / warp_size) {
+        __device__ __forceinline__ WidenRows(const CodeFeed& feed, uint32_t slot, uint32_t tile) {
             const uint32_t lane = ptx::made_anew(feed.lane);
             const uint32_t q = lane % lanes;
             const uint32_t first = lane / lanes ^ q * chunks / 8 % panels * apart;
@@ -284,11 +282,11 @@ private:
         }
 
     private:
-        __device__ __forceinline__ ptx::Words4 widen(const Batch& batch, uint32_t j, int i) const {
+        static __device__ __forceinline__ ptx::Words4 widen(const Batch& batch, uint32_t j, int i) {
             if constexpr (Side::is_scaled)
-                return widener.widen(batch.codes[j], batch.block_scales[j], batch.row_scales[j], i);
+                return Widen::widen(batch.codes[j], batch.block_scales[j], batch.row_scales[j], i);
             else
-                return widener.widen(batch.codes[j], batch.block_scales[j], i);
+                return Widen::widen(batch.codes[j], batch.block_scales[j], i);
         }
     };
 
