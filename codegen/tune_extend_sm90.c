@@ -21,6 +21,7 @@
 #define CODE_WARPS    4u  /* of the producer */
 #define LANES         32u
 #define SCALE_BYTES   4u
+#define TURN_BARRIER  8u /* of a consumer */
 #define SM_REGISTERS  65536u
 
 struct shape {
@@ -109,7 +110,8 @@ static uint32_t smem_bytes(const struct ftj_problem *problem, const struct shape
     const uint32_t slots = coded ? CODE_WARPS * shape->code_slots : 0;
     return (rows + keys) * row_bytes + slots * (code_rows(problem, shape) * coded + CODE_BARRIER) +
            (coded ? keys * SCALE_BYTES : 0) + WORK_BYTES + ORDERS * ORDER_BYTES +
-           (ORDERS + shape->query_stages + shape->stages) * BARRIER_BYTES;
+           (ORDERS + shape->query_stages + shape->stages) * BARRIER_BYTES +
+           shape->consumers * TURN_BARRIER;
 }
 
 /* Rows come in whole chunks of 16 bytes, which are what a swizzled row is made of; block scales of
@@ -204,6 +206,7 @@ void ftj_write_extend_sm90(struct ftj_text *text, const struct ftj_problem *prob
         {"has_softcap", problem->has_softcap},
         {"scales_k", problem->k_format == FTJ_KV_NVFP4},
         {"scales_v", problem->v_format != FTJ_KV_16BIT},
+        {"takes_turns", true},
     };
     for (size_t i = 0; i < sizeof(flags) / sizeof(*flags); i++)
         ftj_text_printf(text, "    static constexpr bool %s = %s;\n", flags[i].name,

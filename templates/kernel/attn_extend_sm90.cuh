@@ -69,13 +69,16 @@ private:
         typename Rings::QueryCursor queries;
         TileCursor keys = TileCursor(0);
         TileCursor values = TileCursor(1);
-        uint32_t own_scales = ptx::opaque(Scales::own_offset());  // kept: see CodeFeed::thread
+        uint32_t own_scales = ptx::opaque(Scales::own_offset());  // kept, as CodeFeed::lane is
+        typename Rings::TurnCursor turns;
+
+        __device__ __forceinline__ explicit Cursors(uint32_t group) : turns(group) {}
     };
 
     static __device__ __forceinline__ void consume(const ftj_extend_params& p, uint32_t group) {
         const uint32_t warp = ptx::thread_index() / warp_size % 4;
         typename Rings::OrderCursor orders;
-        Cursors at;
+        Cursors at(group);
         for (;; orders.advance()) {
             orders.wait_filled();
             const Order& order = orders.order();
@@ -106,6 +109,10 @@ private:
         give_back(at.queries);
 #pragma unroll 1
         for (uint32_t tile = order.unit.tile; tile < order.end; tile++) {
+            if (tile > order.unit.tile) {
+                at.turns.wait();
+                at.turns.pass_on();
+            }
             at.keys.wait_filled();
             give_back(at.keys);
             at.values.wait_filled();
@@ -136,7 +143,7 @@ private:
         see();
         const uint32_t query = at.queries.tile() + group * Products::Query::bytes;
         typename Scales::Columns scales;
-        start_scores(query, keys.is_cached(first), true, at, scales, scores);
+        start_scores<false>(query, keys.is_cached(first), true, at, scales, scores);
         take_scores<0>(keys.is_cached(first), scales, at, scores);
         // A turn ends where the next tile's products start, so that there is one softmax to
         // compile.
@@ -153,8 +160,9 @@ private:
             const bool see_no_values = is_widened_v(keys.is_cached(tile - 1));
             if (!see_no_values)
                 at.values.wait_filled();
-            start_scores(query, keys.is_cached(tile), see_no_values, at, scales, scores);
+            start_scores<true>(query, keys.is_cached(tile), see_no_values, at, scales, scores);
             start_outputs(weights, at.values, out);
+            at.turns.pass_on();
             take_scores<1>(keys.is_cached(tile), scales, at, scores);
         }
         give_back(at.queries);
@@ -189,8 +197,9 @@ private:
     // those. Either side's have landed when its stage is given back. K's are in registers before
     // the fence that the products start after, V's are in the weights, and a stage is given back
     // when its products have ended.
+    template <bool in_turn>
     static __device__ __forceinline__ void start_scores(uint32_t query, bool is_cached,
-                                                        bool see_no_values, const Cursors& at,
+                                                        bool see_no_values, Cursors& at,
                                                         typename Scales::Columns& scales,
                                                         typename Rows::Scores& scores) {
         at.keys.wait_filled();
@@ -198,6 +207,8 @@ private:
             Scales::load(at.keys.scales() + at.own_scales, scales);
         if (!is_widened_k(is_cached) || !see_no_values)
             see();
+        if constexpr (in_turn)
+            at.turns.wait();
         ptx::wgmma_keep(scores);
         ptx::wgmma_fence();
         Products::start_scores(query, at.keys.tile(), scores);
