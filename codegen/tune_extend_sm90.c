@@ -204,7 +204,7 @@ void ftj_write_extend_sm90(struct ftj_text *text, const struct ftj_problem *prob
         {"slots_contiguous", problem->slots_contiguous},
         {"slot_table", problem->table == FTJ_TABLE_SLOTS},
         {"has_softcap", problem->has_softcap},
-        {"scales_k", problem->k_format == FTJ_KV_NVFP4},
+        {"scales_k", false},
         {"scales_v", problem->v_format != FTJ_KV_16BIT},
         {"takes_turns", true},
     };
