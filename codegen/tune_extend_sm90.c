@@ -16,7 +16,12 @@
 #define ORDERS        2u
 #define BARRIER_BYTES 16u /* two of a stage */
 #define COPY_BYTES    16u /* of a row, as the producer copies it */
+#define BULK_BYTES    16u /* what bulk copies move comes in, and is aligned to */
+#define CODE_BARRIER  8u  /* of a slot */
+#define CODE_WARPS    4u  /* of the producer */
+#define LANES         32u
 #define SCALE_BYTES   4u
+#define TURN_BARRIER  8u /* of a consumer */
 #define SM_REGISTERS  65536u
 
 struct shape {
@@ -26,14 +31,16 @@ struct shape {
     uint32_t stages; /* of K and of V in turn */
     uint32_t query_stages;
     uint32_t code_slots; /* of codes under way, a producer warp; 0: a 16-bit cache */
+    uint32_t code_rows;  /* of a tile, the most that a producer warp brings at a time */
     uint32_t producer_registers;
 };
 
 /* Best first: the first that fits the memory. What is widened once serves 192 rows rather than 128
  * where registers allow. */
 static const struct shape shapes[] = {
-    {64, 2, 128, 4, 2, 0, 72}, {128, 2, 128, 6, 1, 0, 72}, {256, 2, 64, 5, 1, 0, 72},
-    {64, 2, 128, 4, 2, 4, 88}, {128, 3, 64, 8, 1, 2, 80},  {256, 2, 64, 4, 1, 2, 80},
+    {64, 3, 128, 6, 1, 0, 0, 32},  {128, 2, 128, 6, 1, 0, 0, 72}, {256, 2, 64, 5, 1, 0, 0, 72},
+    {64, 2, 128, 6, 2, 2, 64, 88}, {128, 3, 64, 8, 1, 2, 64, 80}, {128, 3, 64, 6, 1, 2, 64, 80},
+    {256, 2, 64, 4, 1, 2, 16, 88},
 };
 
 /* Bytes of a row of codes, with its scales; 0 for one of 16-bit values. */
@@ -49,6 +56,49 @@ static uint32_t code_bytes(ftj_kv_format format, uint32_t head_dim)
     }
 }
 
+static bool is_coded(const struct ftj_problem *problem)
+{
+    return problem->k_format != FTJ_KV_16BIT || problem->v_format != FTJ_KV_16BIT;
+}
+
+/* Rows of an array that follow each other lie on such boundaries that bulk copies can bring them.
+ */
+static bool is_bulk_array(const ftj_kv_array *array)
+{
+    return (array->offset_bytes | array->page_stride_bytes | array->head_stride_bytes) %
+               BULK_BYTES ==
+           0;
+}
+
+/* The most of those rows, a power of two, of which a page holds whole ones; 0 where bulk copies
+ * cannot bring any. */
+static uint32_t code_run(const struct ftj_problem *problem, const struct shape *shape)
+{
+    const ftj_kv_layout *kv = &problem->kv;
+    const ftj_kv_array *arrays[] = {&kv->k.codes, &kv->k.row_scales, &kv->k.block_scales,
+                                    &kv->v.codes, &kv->v.row_scales, &kv->v.block_scales};
+    if (problem->table != FTJ_TABLE_BLOCKS || !problem->slots_contiguous ||
+        problem->k_format == FTJ_KV_16BIT || problem->v_format == FTJ_KV_16BIT)
+        return 0;
+    for (size_t i = 0; i < sizeof(arrays) / sizeof(*arrays); i++) {
+        if (!is_bulk_array(arrays[i]))
+            return 0;
+    }
+    const uint32_t power = problem->page_size & (~problem->page_size + 1);
+    const uint32_t run = power < shape->code_rows ? power : shape->code_rows;
+    return run >= BULK_BYTES ? run : 0;
+}
+
+/* Of a tile, that a producer warp brings at a time. All of them copy 16-bit rows together. */
+static uint32_t code_rows(const struct ftj_problem *problem, const struct shape *shape)
+{
+    if (problem->k_format == FTJ_KV_16BIT || problem->v_format == FTJ_KV_16BIT)
+        return shape->tokens / CODE_WARPS;
+    if (code_run(problem, shape) || shape->code_rows < LANES)
+        return shape->code_rows;
+    return LANES; /* of which each looks up a row */
+}
+
 static uint32_t smem_bytes(const struct ftj_problem *problem, const struct shape *shape)
 {
     const uint32_t row_bytes = 2 * shape->head_dim;
@@ -57,9 +107,11 @@ static uint32_t smem_bytes(const struct ftj_problem *problem, const struct shape
     const uint32_t k_bytes = code_bytes(problem->k_format, shape->head_dim);
     const uint32_t v_bytes = code_bytes(problem->v_format, shape->head_dim);
     const uint32_t coded = k_bytes > v_bytes ? k_bytes : v_bytes;
-    return (rows + keys) * row_bytes + shape->code_slots * shape->tokens * coded +
+    const uint32_t slots = coded ? CODE_WARPS * shape->code_slots : 0;
+    return (rows + keys) * row_bytes + slots * (code_rows(problem, shape) * coded + CODE_BARRIER) +
            (coded ? keys * SCALE_BYTES : 0) + WORK_BYTES + ORDERS * ORDER_BYTES +
-           (ORDERS + shape->query_stages + shape->stages) * BARRIER_BYTES;
+           (ORDERS + shape->query_stages + shape->stages) * BARRIER_BYTES +
+           shape->consumers * TURN_BARRIER;
 }
 
 /* Rows come in whole chunks of 16 bytes, which are what a swizzled row is made of; block scales of
@@ -74,9 +126,9 @@ static bool comes_in_chunks(const ftj_kv_side *side)
 static const struct shape *find_shape(const struct ftj_problem *problem,
                                       const struct ftj_device *device)
 {
-    const bool is_coded = problem->k_format != FTJ_KV_16BIT || problem->v_format != FTJ_KV_16BIT;
     for (size_t i = 0; i < sizeof(shapes) / sizeof(*shapes); i++) {
-        if (shapes[i].head_dim == problem->head_dim && (shapes[i].code_slots > 0) == is_coded &&
+        if (shapes[i].head_dim == problem->head_dim &&
+            (shapes[i].code_slots > 0) == is_coded(problem) &&
             smem_bytes(problem, &shapes[i]) <= device->smem_bytes)
             return &shapes[i];
     }
@@ -137,6 +189,8 @@ void ftj_write_extend_sm90(struct ftj_text *text, const struct ftj_problem *prob
         {"num_stages", config->num_stages},
         {"query_stages", config->query_stages},
         {"code_slots", shape->code_slots},
+        {"code_rows", code_rows(problem, shape)},
+        {"code_run", code_run(problem, shape)},
         {"producer_registers", shape->producer_registers},
         {"consumer_registers", consumer_registers(shape)},
     };
@@ -150,6 +204,9 @@ void ftj_write_extend_sm90(struct ftj_text *text, const struct ftj_problem *prob
         {"slots_contiguous", problem->slots_contiguous},
         {"slot_table", problem->table == FTJ_TABLE_SLOTS},
         {"has_softcap", problem->has_softcap},
+        {"scales_k", false},
+        {"scales_v", problem->v_format != FTJ_KV_16BIT},
+        {"takes_turns", true},
     };
     for (size_t i = 0; i < sizeof(flags) / sizeof(*flags); i++)
         ftj_text_printf(text, "    static constexpr bool %s = %s;\n", flags[i].name,

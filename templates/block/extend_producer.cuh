@@ -25,6 +25,10 @@ struct ExtendProducer {
         typename Rings::OrderCursor orders;
         typename Rings::QueryCursor queries;
         typename Rings::TileCursor tiles;
+        Codes codes;
+        if constexpr (has_codes)
+            codes.init(ptx::shared_address(ptx::dynamic_shared()) + Rings::Smem::codes,
+                       ptx::shared_address(ptx::dynamic_shared()) + Rings::Smem::code_barriers);
         for (;; orders.advance()) {
             Order& order = orders.order();
             orders.wait_free();
@@ -43,7 +47,7 @@ struct ExtendProducer {
             uint32_t first = 2 * order.unit.tile;
             if constexpr (has_codes) {
                 const uint32_t end = 2 * min_of(order.end, keys.cached_tiles);
-                feed_codes(p, order, keys, end, tiles);
+                feed_codes(p, order, keys, end, codes, tiles);
                 first = max_of(first, end);
             }
             feed_values(p, order, keys, first, tiles);
@@ -84,49 +88,62 @@ private:
         }
     }
 
-    // The same of the cache, whose K or V or both are codes, up to step `end`.
+    // The same of the cache, whose K or V or both are codes, up to step `end`: those whose turn is
+    // this warp's.
     static __device__ __forceinline__ void feed_codes(const ftj_extend_params& p,
                                                       const Order& order, const TileKeys& keys,
-                                                      uint32_t end,
+                                                      uint32_t end, Codes& codes,
                                                       typename Rings::TileCursor& tiles) {
+        static_assert(Codes::stride == 1 || !has_values, "all warps copy 16-bit rows of a tile");
         const Unit& unit = order.unit;
-        uint32_t ahead = 2 * unit.tile;  // the next step to be fetched
-        if (ahead >= end)
+        const uint32_t first = 2 * unit.tile;
+        if (first >= end)
             return;
-        Codes codes;
-        Values values;
-        codes.init(ptx::shared_address(ptx::dynamic_shared()) + Rings::Smem::codes);
-        codes.find(p, unit, keys.first(unit.tile));
+        uint32_t ahead = first + codes.turn;  // the next step to be fetched
+        if (ahead < end)
+            codes.find(p, unit, keys.first(ahead / 2));
 #pragma unroll 1
-        for (int i = 0; i < Codes::slots - 1; i++)
+        for (int i = 0; i < Codes::slots; i++)
             fetch(p, unit, keys, codes, ahead, end);
+        Values values;
         if constexpr (has_values)
             find(p, unit, keys, unit.tile, values);
+        auto own = tiles;
+        own.advance(codes.turn);
 #pragma unroll 1
-        for (uint32_t step = 2 * unit.tile; step < end; step++) {
+        for (uint32_t step = first + codes.turn; step < end;) {
             const bool is_value = step % 2;
-            fetch(p, unit, keys, codes, ahead, end);
-            ptx::cp_async_wait<Codes::slots - 1>();
-            tiles.wait_free();
+            const KeyRange seen = codes.seen_rows(unit.cached, keys.first(step / 2));
             if (!Codes::are_alike && is_value)
-                feed<typename Codes::V>(p, unit, true, codes, values, tiles);
+                feed<typename Codes::V>(p, unit, seen, true, codes, values, own);
             else
-                feed<typename Codes::K>(p, unit, is_value, codes, values, tiles);
-            tiles.advance();
+                feed<typename Codes::K>(p, unit, seen, is_value, codes, values, own);
+            own.advance(Codes::after(step) - step);
+            // After the fence, which waits for copies too: these have until the next one.
+            fetch(p, unit, keys, codes, ahead, end);
             if (has_values && is_value && step + 1 < end)
                 find(p, unit, keys, step / 2 + 1, values);
+            step = Codes::after(step);
         }
+        if constexpr (Codes::stride == 1)
+            tiles = own;
+        else
+            tiles.skip(end - first);
     }
 
     template <class Side>
     static __device__ __forceinline__ void feed(const ftj_extend_params& p, const Unit& unit,
-                                                bool is_value, Codes& codes, const Values& values,
+                                                KeyRange seen, bool is_value, Codes& codes,
+                                                const Values& values,
                                                 const typename Rings::TileCursor& tiles) {
         if constexpr (Side::Widen::is_coded) {
+            codes.template wait<Side>(seen);
+            tiles.wait_free();
             codes.template widen<Side>(tiles.tile(), tiles.scales());
             ptx::fence_proxy_async_shared();  // the products read through another proxy
-            ptx::mbarrier_arrive(tiles.filled());
+            ptx::mbarrier_arrive(tiles.filled(), Codes::stride);
         } else {
+            tiles.wait_free();
             values.copy(side(p, unit, is_value, values), tiles.tile());
             ptx::cp_async_mbarrier_arrive(tiles.filled());
         }
@@ -137,21 +154,24 @@ private:
                                                  const TileKeys& keys, Codes& codes,
                                                  uint32_t& ahead, uint32_t end) {
         if (ahead < end) {
+            const KeyRange seen = codes.seen_rows(unit.cached, keys.first(ahead / 2));
             if constexpr (Codes::are_alike) {
                 codes.template fetch<typename Codes::K>(ahead % 2 ? p.cache.v : p.cache.k,
-                                                        unit.head);
+                                                        unit.head, seen);
             } else if (ahead % 2) {
                 if constexpr (Config::VWiden::is_coded)
-                    codes.template fetch<typename Codes::V>(p.cache.v, unit.head);
+                    codes.template fetch<typename Codes::V>(p.cache.v, unit.head, seen);
             } else {
                 if constexpr (Config::KWiden::is_coded)
-                    codes.template fetch<typename Codes::K>(p.cache.k, unit.head);
+                    codes.template fetch<typename Codes::K>(p.cache.k, unit.head, seen);
             }
-            ahead++;
-            if (ahead % 2 == 0 && ahead < end)
+            const uint32_t tile = ahead / 2;
+            ahead = Codes::after(ahead);
+            if (ahead < end && ahead / 2 != tile)
                 codes.find(p, unit, keys.first(ahead / 2));
         }
-        ptx::cp_async_commit();
+        if constexpr (!Codes::is_bulk)
+            ptx::cp_async_commit();
     }
 
     static __device__ __forceinline__ void find(const ftj_extend_params& p, const Unit& unit,

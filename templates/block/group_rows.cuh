@@ -88,9 +88,8 @@ struct GroupRows {
             weights[i] = GroupMma<Element>::pack(scores[2 * i], scores[2 * i + 1]);
     }
 
+    // After a weigh() that has rebased.
     __device__ __forceinline__ void rescale(Outputs& out) const {
-        if (!is_rebased)
-            return;
 #pragma unroll
         for (int i = 0; i < head_dim / 2; i++)
             out[i] *= ratio[i / 2 % 2];

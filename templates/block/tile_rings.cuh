@@ -44,7 +44,11 @@ struct TileRings {
         static constexpr int orders = work + work_bytes;
         static constexpr int order_bytes = 128;
         static constexpr int barriers = orders + order_stages * order_bytes;
-        static constexpr int bytes = barriers + 16 * (order_stages + query_stages + num_stages);
+        static constexpr int code_barriers =
+            barriers + 16 * (order_stages + query_stages + num_stages);
+        static constexpr int turns =
+            code_barriers + (is_coded ? CodeFeed<Config>::barrier_bytes : 0);
+        static constexpr int bytes = turns + 8 * Config::num_consumers;
     };
     static_assert(sizeof(Work) <= Smem::work_bytes && sizeof(Order) <= Smem::order_bytes,
                   "room for both");
@@ -73,10 +77,16 @@ struct TileRings {
         // This lane has read the stage. One arrival a warp, after a sync_warp(), is no faster, and
         // racecheck does not follow it.
         __device__ __forceinline__ void give_back() const { ptx::mbarrier_arrive(filled() + 8); }
+        // By no more than there are.
         __device__ __forceinline__ void advance(uint32_t by = 1) {
             const bool wraps = stage + by >= stages;
             stage += wraps ? by - stages : by;
             round ^= wraps;
+        }
+        __device__ __forceinline__ void skip(uint32_t count) {
+            stage += count;
+            round ^= stage / stages & 1;
+            stage %= stages;
         }
 
     protected:
@@ -112,11 +122,41 @@ struct TileRings {
         }
     };
 
+    // Consumers start their products in turn: of some that start them at once, all would take their
+    // softmax at once, and the tensor cores nothing.
+    struct TurnCursor {
+        uint32_t own;
+        uint32_t next;
+        uint32_t round;  // parity
+
+        __device__ __forceinline__ explicit TurnCursor(uint32_t group)
+            : own(barrier(group)),
+              next(barrier(group + 1 == Config::num_consumers ? 0 : group + 1)), round(group == 0) {
+        }
+        static __device__ __forceinline__ uint32_t barrier(uint32_t group) {
+            return ptx::shared_address(ptx::dynamic_shared()) + Smem::turns + 8 * group;
+        }
+        __device__ __forceinline__ void wait() {
+            if constexpr (Config::takes_turns)
+                ptx::mbarrier_wait(own, round);
+            round ^= 1;
+        }
+        __device__ __forceinline__ void pass_on() const {
+            if constexpr (Config::takes_turns)
+                ptx::mbarrier_arrive(next);
+        }
+    };
+
     // By one thread.
     static __device__ __forceinline__ void init() {
         OrderCursor::init(1);
         QueryCursor::init(feed_threads);
         TileCursor::init(feed_threads);
+        for (uint32_t group = 0; group < Config::num_consumers; group++)
+            ptx::mbarrier_init(TurnCursor::barrier(group), 128);
+        if constexpr (is_coded)
+            CodeFeed<Config>::init_barriers(ptx::shared_address(ptx::dynamic_shared()) +
+                                            Smem::code_barriers);
         ptx::fence_mbarrier_init();
     }
 

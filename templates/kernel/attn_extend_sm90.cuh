@@ -9,9 +9,10 @@
 // their values, and under both products of the other consumers. Codes are widened once, by the
 // producer, into the tiles that all consumers read.
 //
-// Rounding: q, K and V operands are the model's 16-bit values, codes widened exactly; products are
-// accumulated in fp32; K's row scale is put on the score in fp32; p is rounded to 16 bits after V's
-// row scale was put on it; l sums the unscaled fp32 p.
+// Rounding: q, K and V operands are the model's 16-bit values; products are accumulated in fp32.
+// Codes are widened exactly and the row scale is put on the score, or on p, in fp32; or they are
+// widened with their row scale, and rounded once (Config::scales_k, scales_v). p is rounded to 16
+// bits; l sums the unscaled fp32 p.
 #pragma once
 #include "block/extend_producer.cuh"
 #include "block/group_products.cuh"
@@ -68,13 +69,16 @@ private:
         typename Rings::QueryCursor queries;
         TileCursor keys = TileCursor(0);
         TileCursor values = TileCursor(1);
-        uint32_t own_scales = ptx::opaque(Scales::own_offset());  // kept: see CodeFeed::thread
+        uint32_t own_scales = ptx::opaque(Scales::own_offset());  // kept, as CodeFeed::lane is
+        typename Rings::TurnCursor turns;
+
+        __device__ __forceinline__ explicit Cursors(uint32_t group) : turns(group) {}
     };
 
     static __device__ __forceinline__ void consume(const ftj_extend_params& p, uint32_t group) {
         const uint32_t warp = ptx::thread_index() / warp_size % 4;
         typename Rings::OrderCursor orders;
-        Cursors at;
+        Cursors at(group);
         for (;; orders.advance()) {
             orders.wait_filled();
             const Order& order = orders.order();
@@ -105,6 +109,10 @@ private:
         give_back(at.queries);
 #pragma unroll 1
         for (uint32_t tile = order.unit.tile; tile < order.end; tile++) {
+            if (tile > order.unit.tile) {
+                at.turns.wait();
+                at.turns.pass_on();
+            }
             at.keys.wait_filled();
             give_back(at.keys);
             at.values.wait_filled();
@@ -132,27 +140,36 @@ private:
             out[i] = 0;
 
         at.queries.wait_filled();
-        see(false);
+        see();
         const uint32_t query = at.queries.tile() + group * Products::Query::bytes;
         typename Scales::Columns scales;
-        start_scores(query, keys.is_cached(first), at, scales, scores);
+        start_scores<false>(query, keys.is_cached(first), true, at, scales, scores);
         take_scores<0>(keys.is_cached(first), scales, at, scores);
-        rows.weigh(p, order.unit, keys.first(first), keys.end(first), scores);
-        round(keys.is_cached(first), at, scores, weights);
+        // A turn ends where the next tile's products start, so that there is one softmax to
+        // compile.
 #pragma unroll 1
-        for (uint32_t tile = first + 1; tile < end; tile++) {
-            start_scores(query, keys.is_cached(tile), at, scales, scores);
-            start_outputs(weights, keys.is_cached(tile - 1), at.values, out);
-            take_scores<1>(keys.is_cached(tile), scales, at, scores);
+        for (uint32_t tile = first;;) {
             rows.weigh(p, order.unit, keys.first(tile), keys.end(tile), scores);
-            ptx::wgmma_wait<0>();
-            ptx::wgmma_keep(out);
-            give_back(at.values);
-            rows.rescale(out);
+            await_outputs(rows, out);
+            if (tile > first)
+                give_back(at.values);
             round(keys.is_cached(tile), at, scores, weights);
+            if (++tile == end)
+                break;
+            // Values that are to be seen have come before these keys: one fence for both.
+            const bool see_no_values = is_widened_v(keys.is_cached(tile - 1));
+            if (!see_no_values)
+                at.values.wait_filled();
+            start_scores<true>(query, keys.is_cached(tile), see_no_values, at, scales, scores);
+            start_outputs(weights, at.values, out);
+            at.turns.pass_on();
+            take_scores<1>(keys.is_cached(tile), scales, at, scores);
         }
         give_back(at.queries);
-        start_outputs(weights, keys.is_cached(end - 1), at.values, out);
+        at.values.wait_filled();
+        if (!is_widened_v(keys.is_cached(end - 1)))
+            see();
+        start_outputs(weights, at.values, out);
         ptx::wgmma_wait<0>();
         ptx::wgmma_keep(out);
         give_back(at.values);
@@ -161,36 +178,63 @@ private:
     // 16-bit rows come by cp.async, which is an ordinary write, and whose end no thread of the
     // producer waits for; the products read through another proxy. Codes are widened by threads
     // that see to it themselves.
-    static __device__ __forceinline__ void see(bool is_widened) {
-        if (!is_widened)
-            ptx::fence_proxy_async_shared();
+    static __device__ __forceinline__ void see() { ptx::fence_proxy_async_shared(); }
+    static __device__ __forceinline__ bool is_widened_k(bool is_cached) {
+        return Config::KWiden::is_coded && is_cached;
+    }
+    static __device__ __forceinline__ bool is_widened_v(bool is_cached) {
+        return Config::VWiden::is_coded && is_cached;
+    }
+    // And still without their row scales.
+    static __device__ __forceinline__ bool is_unscaled_k(bool is_cached) {
+        return is_widened_k(is_cached) && !Config::scales_k;
+    }
+    static __device__ __forceinline__ bool is_unscaled_v(bool is_cached) {
+        return is_widened_v(is_cached) && !Config::scales_v;
     }
 
     // Row scales of K are loaded before the products start: later loads would queue up behind
     // those. Either side's have landed when its stage is given back. K's are in registers before
     // the fence that the products start after, V's are in the weights, and a stage is given back
     // when its products have ended.
+    template <bool in_turn>
     static __device__ __forceinline__ void start_scores(uint32_t query, bool is_cached,
-                                                        const Cursors& at,
+                                                        bool see_no_values, Cursors& at,
                                                         typename Scales::Columns& scales,
                                                         typename Rows::Scores& scores) {
-        const bool is_widened = Config::KWiden::is_coded && is_cached;
         at.keys.wait_filled();
-        if (is_widened)
+        if (is_unscaled_k(is_cached))
             Scales::load(at.keys.scales() + at.own_scales, scales);
-        see(is_widened);
+        if (!is_widened_k(is_cached) || !see_no_values)
+            see();
+        if constexpr (in_turn)
+            at.turns.wait();
         ptx::wgmma_keep(scores);
         ptx::wgmma_fence();
         Products::start_scores(query, at.keys.tile(), scores);
     }
     static __device__ __forceinline__ void start_outputs(const typename Rows::Weights& weights,
-                                                         bool is_cached, const TileCursor& values,
+                                                         const TileCursor& values,
                                                          typename Rows::Outputs& out) {
         values.wait_filled();
-        see(Config::VWiden::is_coded && is_cached);
         ptx::wgmma_keep(out);
         ptx::wgmma_fence();
         Products::start_outputs(weights, values.tile(), out);
+    }
+
+    // Outputs up to date with the reference of the tile whose scores have just been weighed. Both
+    // ways wait: ptxas keeps what comes before a branch before it, and would else let most of the
+    // softmax wait for the product that it is to run under.
+    static __device__ __forceinline__ void await_outputs(const Rows& rows,
+                                                         typename Rows::Outputs& out) {
+        if (rows.is_rebased) {
+            ptx::wgmma_wait<0>();
+            ptx::wgmma_keep(out);
+            rows.rescale(out);
+        } else {
+            ptx::wgmma_wait<0>();
+            ptx::wgmma_keep(out);
+        }
     }
 
     // The scores that were started, when at most `pending` products are still under way, times the
@@ -202,7 +246,7 @@ private:
         ptx::wgmma_wait<pending>();
         ptx::wgmma_keep(scores);
         give_back(at.keys);
-        if (Config::KWiden::is_coded && is_cached)
+        if (is_unscaled_k(is_cached))
             Scales::apply(scales, scores);
     }
 
@@ -210,7 +254,7 @@ private:
     static __device__ __forceinline__ void round(bool is_cached, const Cursors& at,
                                                  typename Rows::Scores& scores,
                                                  typename Rows::Weights& weights) {
-        if (Config::VWiden::is_coded && is_cached) {
+        if (is_unscaled_v(is_cached)) {
             typename Scales::Columns scales;
             at.values.wait_filled();
             Scales::load(at.values.scales() + at.own_scales, scales);

@@ -49,6 +49,7 @@ FTJ_DEVICE uint32_t lop3(uint32_t a, uint32_t b, uint32_t c) {
 
 FTJ_DEVICE void keep(uint32_t&) {}
 FTJ_DEVICE uint32_t opaque(uint32_t v) { return v; }
+FTJ_DEVICE uint32_t made_anew(uint32_t v) { return v; }
 FTJ_DEVICE uint32_t low_twice(uint32_t v) { return (v & 0xffffu) | v << 16; }
 FTJ_DEVICE uint32_t high_twice(uint32_t v) { return v >> 16 | (v & 0xffff0000u); }
 
@@ -158,6 +159,12 @@ FTJ_DEVICE uint32_t mul_f16x2(uint32_t a, uint32_t b) {
 FTJ_DEVICE uint32_t mul_bf16x2(uint32_t a, uint32_t b) {
     return cvt_rn_bf16x2_f32(bits_float(a << 16) * bits_float(b << 16),
                              bits_float(a & 0xffff0000u) * bits_float(b & 0xffff0000u));
+}
+// The product is exact in fp32, the sum is rounded there first.
+FTJ_DEVICE uint32_t fma_bf16x2(uint32_t a, uint32_t b, uint32_t c) {
+    return cvt_rn_bf16x2_f32(bits_float(a << 16) * bits_float(b << 16) + bits_float(c << 16),
+                             bits_float(a & 0xffff0000u) * bits_float(b & 0xffff0000u) +
+                                 bits_float(c & 0xffff0000u));
 }
 
 // ---- E4M3 --------------------------------------------------------------------------------------

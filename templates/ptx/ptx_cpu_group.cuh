@@ -14,8 +14,9 @@ namespace ptx {
 FTJ_DEVICE void mbarrier_init(uint32_t barrier, uint32_t arrivals) {
     running_block->calls->barrier_init(running_block, barrier, arrivals);
 }
-FTJ_DEVICE void mbarrier_arrive(uint32_t barrier) {
-    running_block->calls->barrier_arrive(running_block, barrier);
+FTJ_DEVICE void mbarrier_arrive(uint32_t barrier, uint32_t count = 1) {
+    for (uint32_t i = 0; i < count; i++)
+        running_block->calls->barrier_arrive(running_block, barrier);
 }
 FTJ_DEVICE void mbarrier_arrive_expect_tx(uint32_t barrier, uint32_t bytes) {
     running_block->calls->barrier_expect(running_block, barrier, bytes);
@@ -29,6 +30,10 @@ FTJ_DEVICE void mbarrier_wait(uint32_t barrier, uint32_t parity) {
 FTJ_DEVICE void cp_async_bulk(uint32_t shared, const void* global, uint32_t bytes, uint32_t barrier,
                               uint64_t) {
     running_block->calls->bulk_copy(running_block, shared, global, bytes, barrier);
+}
+FTJ_DEVICE void cp_async_bulk(uint32_t shared, const void* global, uint32_t bytes,
+                              uint32_t barrier) {
+    cp_async_bulk(shared, global, bytes, barrier, 0);
 }
 FTJ_DEVICE uint64_t createpolicy_evict_first() { return 0; }
 // The copies come at once, which they may.

@@ -21,9 +21,12 @@ FTJ_DEVICE void mbarrier_init(uint32_t barrier, uint32_t arrivals) {
 FTJ_DEVICE void fence_mbarrier_init() {
     asm volatile("fence.mbarrier_init.release.cluster;" : : : "memory");
 }
-// mbarrier.arrive: one of the arrivals of the phase. PTX ISA 7.0.
-FTJ_DEVICE void mbarrier_arrive(uint32_t barrier) {
-    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" : : "r"(barrier) : "memory");
+// mbarrier.arrive: so many of the arrivals of the phase. PTX ISA 8.0.
+FTJ_DEVICE void mbarrier_arrive(uint32_t barrier, uint32_t count = 1) {
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0], %1;"
+                 :
+                 : "r"(barrier), "r"(count)
+                 : "memory");
 }
 // mbarrier.arrive.expect_tx: arrive, and let the phase wait for that many bytes. PTX ISA 8.0.
 FTJ_DEVICE void mbarrier_arrive_expect_tx(uint32_t barrier, uint32_t bytes) {
@@ -76,6 +79,15 @@ FTJ_DEVICE void cp_async_bulk(uint32_t shared, const void* global, uint32_t byte
                  "[%0], [%1], %2, [%3], %4;"
                  :
                  : "r"(shared), "l"(global), "r"(bytes), "r"(barrier), "l"(policy)
+                 : "memory");
+}
+// The same for what will be read again.
+FTJ_DEVICE void cp_async_bulk(uint32_t shared, const void* global, uint32_t bytes,
+                              uint32_t barrier) {
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes "
+                 "[%0], [%1], %2, [%3];"
+                 :
+                 : "r"(shared), "l"(global), "r"(bytes), "r"(barrier)
                  : "memory");
 }
 // fence.proxy.async: ordinary stores to shared memory come before later bulk copies. PTX ISA 8.0.

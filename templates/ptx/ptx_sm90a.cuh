@@ -63,10 +63,21 @@ FTJ_DEVICE uint32_t opaque(uint32_t v) {
         : "r"(v));
     return r;
 }
+// No instruction: what is made of it is made anew in every turn of a loop, not kept or spilled.
+FTJ_DEVICE uint32_t made_anew(uint32_t v) {
+    asm volatile("" : "+r"(v));
+    return v;
+}
 // mul.rn.bf16x2: subnormals are kept. PTX ISA 7.8, sm_90.
 FTJ_DEVICE uint32_t mul_bf16x2(uint32_t a, uint32_t b) {
     uint32_t r;
     asm("mul.rn.bf16x2 %0, %1, %2;" : "=r"(r) : "r"(a), "r"(b));
+    return r;
+}
+// fma.rn.bf16x2: rounded once. PTX ISA 7.0.
+FTJ_DEVICE uint32_t fma_bf16x2(uint32_t a, uint32_t b, uint32_t c) {
+    uint32_t r;
+    asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(r) : "r"(a), "r"(b), "r"(c));
     return r;
 }
 

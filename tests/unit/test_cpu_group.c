@@ -2,6 +2,7 @@
 /* The CPU target: wgmma against a naive product, with its operands laid out as the PTX manual draws
  * them; and mbarriers. */
 #include <criterion/criterion.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "cpu_kernel.h"
@@ -164,6 +165,35 @@ Test(cpu_group, named_barriers_hold_the_warps_that_use_them)
                    1, 96, 256, NULL, out);
     for (uint32_t t = 0; t < 64; t++)
         cr_expect_eq(out[t], 63 - t);
+}
+
+/* Thread 40 and thread 50 copy; `announcer` says that there will be 32 bytes. */
+static void expect_counted(const char *announcer)
+{
+    const uint32_t in[8] = {3, 1, 4, 1, 5, 9, 2, 6};
+    uint32_t out[64] = {0};
+    char body[640];
+    snprintf(body, sizeof(body),
+             "if (thread == 0)\n"
+             "    ptx::mbarrier_init(0, 1);\n"
+             "ptx::sync_block();\n"
+             "if (thread == %s)\n"
+             "    ptx::mbarrier_arrive_expect_tx(0, 32);\n"
+             "if (thread == 40 || thread == 50)\n"
+             "    ptx::cp_async_bulk(thread == 40 ? 16 : 32, in + (thread == 40 ? 0 : 4), 16, 0);\n"
+             "if (thread < 8) {\n"
+             "    ptx::mbarrier_wait(0, 0);\n"
+             "    out[thread] = ptx::ld_shared_u32(16 + 4 * thread);\n"
+             "}\n",
+             announcer);
+    cpu_kernel_run(body, 1, 64, 256, in, out);
+    cr_expect_arr_eq(out, in, sizeof(in), "announced by thread %s", announcer);
+}
+
+Test(cpu_group, an_announced_arrival_is_made_when_its_bytes_have_come)
+{
+    expect_counted("0");
+    expect_counted("60");
 }
 
 static void expect_failure(const char *body, const char *sentence)

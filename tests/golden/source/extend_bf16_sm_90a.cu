@@ -6,7 +6,7 @@
 struct Config {
     static constexpr int num_threads = 384;
     static constexpr int min_blocks = 1;
-    static constexpr int smem_bytes = 230800;
+    static constexpr int smem_bytes = 230816;
     static constexpr int head_dim = 128;
     using Element = ftj::Bf16;
     using KWiden = ftj::Rows16Bit;
@@ -19,11 +19,16 @@ struct Config {
     static constexpr int num_stages = 6;
     static constexpr int query_stages = 1;
     static constexpr int code_slots = 0;
+    static constexpr int code_rows = 32;
+    static constexpr int code_run = 0;
     static constexpr int producer_registers = 72;
     static constexpr int consumer_registers = 216;
     static constexpr bool slots_contiguous = true;
     static constexpr bool slot_table = false;
     static constexpr bool has_softcap = false;
+    static constexpr bool scales_k = false;
+    static constexpr bool scales_v = false;
+    static constexpr bool takes_turns = true;
 };
 
 extern "C" __global__ __launch_bounds__(Config::num_threads, Config::min_blocks)

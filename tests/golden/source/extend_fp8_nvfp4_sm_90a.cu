@@ -6,7 +6,7 @@
 struct Config {
     static constexpr int num_threads = 512;
     static constexpr int min_blocks = 1;
-    static constexpr int smem_bytes = 200624;
+    static constexpr int smem_bytes = 218088;
     static constexpr int head_dim = 128;
     using Element = ftj::Bf16;
     using KWiden = ftj::WidenFp8;
@@ -16,14 +16,19 @@ struct Config {
     static constexpr int block_rows = 192;
     static constexpr int tile_tokens = 64;
     static constexpr int new_tokens = 64;
-    static constexpr int num_stages = 8;
+    static constexpr int num_stages = 6;
     static constexpr int query_stages = 1;
     static constexpr int code_slots = 2;
+    static constexpr int code_rows = 64;
+    static constexpr int code_run = 64;
     static constexpr int producer_registers = 80;
     static constexpr int consumer_registers = 144;
     static constexpr bool slots_contiguous = true;
     static constexpr bool slot_table = false;
     static constexpr bool has_softcap = false;
+    static constexpr bool scales_k = false;
+    static constexpr bool scales_v = true;
+    static constexpr bool takes_turns = true;
 };
 
 extern "C" __global__ __launch_bounds__(Config::num_threads, Config::min_blocks)
