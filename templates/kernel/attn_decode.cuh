@@ -62,7 +62,7 @@ struct AttnDecode {
 
     static __device__ void run(const ftj_decode_params& p) {
         unsigned char* smem = ptx::dynamic_shared();
-        const uint32_t group = ptx::thread_index() / warp_size / warps_per_tile;
+        const uint32_t group = group_index();
         typename Tile::Ring ring;
         ring.init(ptx::shared_address(smem + Smem::ring) + group * (num_stages * Tile::bytes),
                   ptx::shared_address(smem + Smem::barriers) + group * Tile::barrier_bytes);
@@ -83,6 +83,14 @@ struct AttnDecode {
     }
 
 private:
+    // Where lanes copy rows, and exchange their places to do so, the first lane's: what depends on
+    // it is then known to be the same for the whole warp. Of every exchange there was a second
+    // version otherwise, for lanes that have parted: a fifth of the kernel.
+    static __device__ __forceinline__ uint32_t group_index() {
+        const uint32_t group = ptx::thread_index() / warp_size / warps_per_tile;
+        return Tile::barrier_bytes > 0 ? group : ptx::shfl(group, 0);
+    }
+
     static __device__ __forceinline__ void attend(const ftj_decode_params& p, const Work& work,
                                                   uint32_t group, typename Tile::Ring& ring,
                                                   unsigned char* smem) {
