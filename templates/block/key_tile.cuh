@@ -12,6 +12,11 @@
 
 namespace ftj {
 
+template <class A, class B>
+constexpr bool is_same = false;
+template <class A>
+constexpr bool is_same<A, A> = true;
+
 // Row r of a fragment of 8 tokens.
 constexpr uint32_t spread(uint32_t row) { return row % 2 ? 4 + ((row / 2) ^ 2) : row / 2; }
 
@@ -67,9 +72,7 @@ struct CachedKeys {
     __device__ __forceinline__ CachedKeys(const QueryTile<Config>& of, uint32_t warp_scratch)
         : unit(of), scratch(warp_scratch) {}
 
-    static __device__ __forceinline__ KeyRange range(const QueryTile<Config>& of) {
-        return of.cached;
-    }
+    __device__ __forceinline__ KeyRange range() const { return unit.cached; }
     __device__ __forceinline__ uint32_t token(uint32_t tile) const {
         return (unit.cached.begin / tokens + tile) * tokens;
     }
@@ -163,9 +166,7 @@ struct NewKeys {
 
     __device__ __forceinline__ NewKeys(const QueryTile<Config>& of, uint32_t) : unit(of) {}
 
-    static __device__ __forceinline__ KeyRange range(const QueryTile<Config>& of) {
-        return of.fresh;
-    }
+    __device__ __forceinline__ KeyRange range() const { return unit.fresh; }
     __device__ __forceinline__ uint32_t token(uint32_t tile) const {
         const uint32_t base = unit.fresh_base;
         return base + ((unit.fresh.begin - base) / tokens + tile) * tokens;
@@ -189,6 +190,48 @@ private:
         Rows::template strided<Side::code_row, Side::pitch, 16>(
             rows + at * Element::bytes, token_stride * Element::bytes, shared,
             Tile::seen(unit.fresh, first));
+    }
+};
+
+// Keys of either kind, where both make the same tiles: what is done with them is compiled once.
+template <class Config>
+struct EitherKeys {
+    using Cached = CachedKeys<Config>;
+    using New = NewKeys<Config>;
+    using Tile = typename Cached::Tile;
+    static_assert(is_same<Tile, typename New::Tile>, "of one layout");
+
+    Cached cached;
+    New fresh;
+    bool is_new;
+
+    __device__ __forceinline__ EitherKeys(const QueryTile<Config>& of, uint32_t warp_scratch,
+                                          bool of_new)
+        : cached(of, warp_scratch), fresh(of, warp_scratch), is_new(of_new) {}
+
+    __device__ __forceinline__ KeyRange range() const {
+        return is_new ? fresh.range() : cached.range();
+    }
+    __device__ __forceinline__ uint32_t token(uint32_t tile) const {
+        return is_new ? fresh.token(tile) : cached.token(tile);
+    }
+    __device__ __forceinline__ void find(const ftj_extend_params& p, uint32_t first) {
+        if (!is_new)
+            cached.find(p, first);
+    }
+    __device__ __forceinline__ void fetch_k(const ftj_extend_params& p, uint32_t shared,
+                                            uint32_t first) const {
+        if (is_new)
+            fresh.fetch_k(p, shared, first);
+        else
+            cached.fetch_k(p, shared, first);
+    }
+    __device__ __forceinline__ void fetch_v(const ftj_extend_params& p, uint32_t shared,
+                                            uint32_t first) const {
+        if (is_new)
+            fresh.fetch_v(p, shared, first);
+        else
+            cached.fetch_v(p, shared, first);
     }
 };
 

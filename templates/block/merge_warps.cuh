@@ -84,10 +84,13 @@ private:
 
     static __device__ __forceinline__ void write_empty_row(const ftj_decode_params& p, uint32_t row,
                                                            uint32_t q_heads) {
-        for (uint32_t i = ptx::thread_index(); i < q_heads * quads; i += Config::num_threads)
-            store_quad<Element>(output_row<Element>(p, row, i / quads) + i % quads * 4, {}, 0.0f);
-        for (uint32_t head = ptx::thread_index(); head < q_heads; head += Config::num_threads)
-            write_lse(p, row, head, finalise(p.sinks, head, lowest_score, 0.0f).lse);
+#pragma unroll 1
+        for (uint32_t i = ptx::thread_index(); i < q_heads * quads; i += Config::num_threads) {
+            const uint32_t head = i / quads;
+            store_quad<Element>(output_row<Element>(p, row, head) + i % quads * 4, {}, 0.0f);
+            if (i % quads == 0)
+                write_lse(p, row, head, finalise(p.sinks, head, lowest_score, 0.0f).lse);
+        }
     }
 
     static __device__ __forceinline__ void sum_over_tokens(Column& sum) {

@@ -25,35 +25,41 @@ struct Query {
     static constexpr bool normalised = KCodec::has_row_scale;
     static constexpr int top_exponent = 13;
 
-    uint32_t words[in_shared ? 1 : n_tiles][in_shared ? 1 : products][2];
+    using Words = uint32_t[head_dim / 8];
+
+    // From fetch() to take() the rows as they lie in memory, of each head this lane's dims, piece
+    // after piece; then, unless those are in shared memory, the operands [product][half].
+    Words words[n_tiles];
     uint32_t shared;    // address of the operands, when they are there
     float score_scale;  // to be put on the products
 
-    // The rows as they lie in memory: of each head this lane's dims, piece after piece.
-    struct Rows {
-        uint32_t words[n_tiles][head_dim / 8];
-    };
-
     // The rows of a segment, on their way: nothing here waits for them.
-    static __device__ __forceinline__ Rows fetch(const ftj_decode_params& p,
-                                                 const Columns<Config::has_runs>& columns) {
+    __device__ __forceinline__ void fetch(const ftj_decode_params& p,
+                                          const Columns<Config::has_runs>& columns) {
         const uint32_t g = ptx::thread_index() % warp_size / 4;
-        Rows fetched;
 #pragma unroll
         for (int n = 0; n < n_tiles; n++)
             fetch_head(8 * n + g < columns.count ? query_row(p, columns.at(p, 8 * n + g)) : nullptr,
-                       fetched.words[n]);
-        return fetched;
+                       words[n]);
+    }
+    // Neither rows nor operands are needed any more: they would live through the loop otherwise.
+    __device__ __forceinline__ void clear() {
+#pragma unroll
+        for (int n = 0; n < n_tiles; n++) {
+#pragma unroll
+            for (int i = 0; i < head_dim / 8; i++)
+                words[n][i] = 0;
+        }
     }
 
     // The operands of rows that were fetched. The whole block calls it, at the start of a segment.
-    __device__ __forceinline__ void take(const ftj_decode_params& p, const Rows& rows) {
+    __device__ __forceinline__ void take(const ftj_decode_params& p) {
         float factor = 1.0f;
         if constexpr (normalised)
-            factor = power_to_top(largest(rows));
+            factor = power_to_top(largest());
 #pragma unroll
         for (int n = 0; n < n_tiles; n++)
-            put_head(n, rows.words[n], factor);
+            put_head(n, factor);
         score_scale = p.score_scale * KCodec::operand_fold / factor;
         if constexpr (in_shared)
             ptx::sync_block();
@@ -64,7 +70,7 @@ struct Query {
             const ptx::Words2 v = ptx::ld_shared_v2(address(n, product));
             b[0] = v.w[0], b[1] = v.w[1];
         } else {
-            b[0] = words[n][product][0], b[1] = words[n][product][1];
+            b[0] = words[n][2 * product], b[1] = words[n][2 * product + 1];
         }
     }
 
@@ -73,8 +79,6 @@ private:
         const uint32_t lane = ptx::thread_index() % warp_size;
         return shared + ((n * products + product) * warp_size + lane) * 8;
     }
-
-    using Words = uint32_t[head_dim / 8];
 
     static __device__ __forceinline__ const typename Element::Storage* query_row(
         const ftj_decode_params& p, typename Columns<Config::has_runs>::Place at) {
@@ -101,7 +105,11 @@ private:
     }
 
     // The lane's dims in the codec's order.
-    __device__ __forceinline__ void put_head(int n, const Words& words, float factor) {
+    __device__ __forceinline__ void put_head(int n, float factor) {
+        Words row;
+#pragma unroll
+        for (int i = 0; i < head_dim / 8; i++)
+            row[i] = words[n][i];
         for_each_piece<head_dim, KCodec::widest_key(head_dim)>([&](auto piece) {
 #pragma unroll
             for (int j = 0; j < piece.dims / 16; j++) {
@@ -109,7 +117,7 @@ private:
 #pragma unroll
                 for (int half = 0; half < 2; half++)
                     b[half] = pair(
-                        words, piece.at / 4 + KCodec::template key_dim<piece.dims>(j, 0, 2 * half),
+                        row, piece.at / 4 + KCodec::template key_dim<piece.dims>(j, 0, 2 * half),
                         piece.at / 4 + KCodec::template key_dim<piece.dims>(j, 0, 2 * half + 1),
                         factor);
                 put(n, piece.at / 16 + j, b);
@@ -123,7 +131,7 @@ private:
             if (ptx::thread_index() / warp_size == product % Config::num_warps)
                 ptx::st_shared_v2(address(n, product), {{b[0], b[1]}});
         } else {
-            words[n][product][0] = b[0], words[n][product][1] = b[1];
+            words[n][2 * product] = b[0], words[n][2 * product + 1] = b[1];
         }
     }
 
@@ -143,13 +151,13 @@ private:
     }
 
     // max|q| over all heads of the warp.
-    static __device__ __forceinline__ float largest(const Rows& rows) {
+    __device__ __forceinline__ float largest() const {
         float most = 0.0f;
 #pragma unroll
         for (int n = 0; n < n_tiles; n++) {
 #pragma unroll
             for (int i = 0; i < head_dim / 4; i++)
-                most = ptx::max_f32(most, abs_of(value(rows.words[n], i)));
+                most = ptx::max_f32(most, abs_of(value(words[n], i)));
         }
 #pragma unroll
         for (uint32_t mask = 1; mask < warp_size; mask *= 2)

@@ -18,6 +18,9 @@ struct RowProducts {
     // Of the widest piece of K: a product's Q operands are loaded once per piece, into registers.
     static constexpr int widest_key =
         KCodec::widest_key(head_dim) < 64 ? KCodec::widest_key(head_dim) : 64;
+    // Rows of the widest heads go a few pieces at a time, for the time to compile them.
+    static constexpr bool in_turns = head_dim > 256 &&
+                                     head_dim % (4 * piece_dims(head_dim, widest_key)) == 0;
     using Query = QueryRows<Config, KCodec, widest_key>;
 
     // Q K^T for `step` tokens.
@@ -38,10 +41,10 @@ struct RowProducts {
             for (int n = 0; n < step / 8; n++)
                 scores[m][n][0] = scores[m][n][1] = scores[m][n][2] = scores[m][n][3] = 0;
         }
-        for_each_piece<head_dim, widest_key>([&](auto piece) {
+        const auto add_piece = [&](auto piece, int from) {
             constexpr int products = piece.dims / 16;
-            uint32_t piece_codes = codes + KCodec::code_bytes(piece.at);
-            uint32_t piece_blocks = blocks + piece.at / 16;
+            uint32_t piece_codes = codes + KCodec::code_bytes(from);
+            uint32_t piece_blocks = blocks + from / 16;
             if constexpr (piece.dims != usual) {
                 piece_codes += KCodec::key_run(piece.dims, c) - KCodec::key_run(usual, c);
                 piece_blocks += KCodec::block_run(piece.dims, c) - KCodec::block_run(usual, c);
@@ -51,8 +54,8 @@ struct RowProducts {
             for (int j = 0; j < products; j++) {
 #pragma unroll
                 for (int m = 0; m < m_tiles; m++)
-                    q[j][m] = ptx::ld_shared_v4(
-                        operands + (m * (head_dim / 16) + piece.at / 16 + j) * (warp_size * 16));
+                    q[j][m] = ptx::ld_shared_v4(operands + (m * (head_dim / 16) + from / 16 + j) *
+                                                               (warp_size * 16));
             }
 #pragma unroll
             for (int n = 0; n < step / 8; n++) {
@@ -67,7 +70,14 @@ struct RowProducts {
                                              q[j][m].w[3], k[j][0], k[j][1]);
                 }
             }
-        });
+        };
+        if constexpr (in_turns) {
+#pragma unroll 4
+            for (int from = 0; from < head_dim; from += usual)
+                add_piece(PieceAt<0, usual>(), from);
+        } else {
+            for_each_piece<head_dim, widest_key>([&](auto piece) { add_piece(piece, piece.at); });
+        }
     }
 
     // O += P V for `step` tokens and this warp's dims.

@@ -323,16 +323,16 @@ struct Cut {
         return head_blocks == 1 ? place.unit : place.unit / head_blocks;
     }
 
-    // Tiles of the range that goes from a place to `end`, all of one block.
-    __device__ __forceinline__ uint32_t tiles_between(const Place& place, uint32_t begin,
-                                                      uint32_t end) const {
+    // The tiles from a place, at `begin`, to `end`, if it tells them; if not, locate(end) must.
+    __device__ __forceinline__ bool tells(const Place& place, uint32_t begin, uint32_t end,
+                                          uint32_t& tiles) const {
         const uint32_t span = end - begin;
-        const uint32_t tiles = place.keys.num_tiles(p.tile_shift);
-        if (pieces == 1)
-            return span * tiles;
-        if (place.at + span <= unit_width(tiles))
-            return unit_tiles(place.at + span) - unit_tiles(place.at);
-        return (end == width ? all_tiles * num_units : locate(end).before) - place.before;
+        const uint32_t of_unit = place.keys.num_tiles(p.tile_shift);
+        const bool is_in_unit = place.at + span <= unit_width(of_unit);
+        tiles = pieces == 1  ? span * of_unit
+                : is_in_unit ? unit_tiles(place.at + span) - unit_tiles(place.at)
+                             : all_tiles * num_units - place.before;
+        return pieces == 1 || is_in_unit || end == width;
     }
 
 private:
@@ -386,8 +386,18 @@ struct WorkRange {
         if (ptx::block_index() >= cut.blocks)
             return range;
         const uint32_t begin = cut.begin_of(ptx::block_index());
-        const auto place = cut.locate(begin);
-        range.count = cut.tiles_between(place, begin, cut.begin_of(ptx::block_index() + 1));
+        const uint32_t end = cut.begin_of(ptx::block_index() + 1);
+        typename Cut<Table>::Place place;
+#pragma unroll 1
+        for (uint32_t at = begin;; at = end) {  // one locate() of both, for the time to compile it
+            const auto found = cut.locate(at);
+            if (at == end)
+                range.count = found.before - place.before;
+            else
+                place = found;
+            if (at == end || cut.tells(place, begin, end, range.count))
+                break;
+        }
         range.first.enter(place.request, place.keys);
         range.first.tile = cut.unit_tiles(place.at);
         range.first.head_set = cut.head_set(place);

@@ -69,7 +69,7 @@ struct AttnDecode {
 
     static __device__ void run(const ftj_decode_params& p) {
         unsigned char* smem = ptx::dynamic_shared();
-        const uint32_t of_ring = ptx::thread_index() / warp_size / warps_per_tile;
+        const uint32_t of_ring = ring_index();
         typename Tile::Ring ring;
         ring.init(ptx::shared_address(smem + Smem::ring) + of_ring * (num_stages * Tile::bytes),
                   ptx::shared_address(smem + Smem::barriers) + of_ring * Tile::barrier_bytes);
@@ -90,6 +90,19 @@ struct AttnDecode {
     }
 
 private:
+    // Where lanes copy rows, which is long, the first tiles are fetched by the main loop's own
+    // code; not where the next query's rows would lie in registers of their own meanwhile.
+    static constexpr bool fills_in_loop =
+        Tile::barrier_bytes == 0 && num_stages > 1 && !Query<Config>::in_shared;
+
+    // Where lanes copy rows, and exchange their places to do so, the first lane's: what depends on
+    // it is then known to be the same for the whole warp. Of every exchange there was a second
+    // version otherwise, for lanes that have parted: a fifth of the kernel.
+    static __device__ __forceinline__ uint32_t ring_index() {
+        const uint32_t ring = ptx::thread_index() / warp_size / warps_per_tile;
+        return Tile::barrier_bytes > 0 ? ring : ptx::shfl(ring, 0);
+    }
+
     static __device__ __forceinline__ void attend(const ftj_decode_params& p, const Work& work,
                                                   uint32_t group, typename Tile::Ring& ring,
                                                   unsigned char* smem) {
@@ -97,31 +110,43 @@ private:
         Run segment = work.first;
         Query<Config> query;
         query.shared = ptx::shared_address(smem + Smem::query);
-        typename Query<Config>::Rows rows = fetch_query(p, segment);
+        query.fetch(p, segment.columns(p, kv_head(segment), Rows::num_rows));
+        if constexpr (!fills_in_loop) {
 #pragma unroll 1
-        for (int stage = 0; stage < num_stages - 1; stage++)
-            fetch_next(p, work, cursor, ring);
-
+            for (int stage = 0; stage < num_stages - 1; stage++)
+                fetch_next(p, work, cursor, ring);
+        }
         const typename Attend::Lanes lanes(ptx::thread_index() / warp_size % warps_per_tile);
         uint32_t index = group;
+        bool is_filling = fills_in_loop;  // first the ring, with nothing to attend to yet
         for (uint32_t begin = 0; begin < work.count;) {
             const uint32_t end = min_of(work.count, begin + segment.tiles - segment.tile);
-            query.take(p, rows);
+            if (!is_filling)
+                query.take(p);
             State state;
-            for (; index < end; index += num_groups) {
-                const uint32_t stage = bring_next(p, work, cursor, ring);
-                Attend::attend(p, query, lanes, state, stage, segment.keys,
-                               segment.head_block * Rows::num_rows,
-                               segment.token(segment.tile + index - begin));
+            uint32_t at = is_filling ? 0 : index;
+            const uint32_t upto = is_filling ? num_stages - 1 : end;
+#pragma unroll 1
+            for (; at < upto; at += is_filling ? 1 : num_groups) {
+                const uint32_t stage = bring_next(p, work, cursor, ring, is_filling);
+                if (!is_filling)
+                    Attend::attend(p, query, lanes, state, stage, segment.keys,
+                                   segment.head_block * Rows::num_rows,
+                                   segment.token(segment.tile + at - begin));
             }
+            if (is_filling) {
+                is_filling = false;
+                continue;
+            }
+            index = at;
             ring.meet();
             Rows::write(p, segment, begin, end, state, ring.last_read(),
                         ptx::shared_address(smem + Smem::rows), [&] {
-                            rows = {};  // or the old ones would live through the loop
+                            query.clear();
                             if (end == work.count)
                                 return;
                             segment.next(p);
-                            rows = fetch_query(p, segment);
+                            query.fetch(p, segment.columns(p, kv_head(segment), Rows::num_rows));
                         });
             begin = end;
         }
@@ -173,21 +198,19 @@ private:
     // (what a small memory leaves wide heads) is filled when it is needed.
     static __device__ __forceinline__ uint32_t bring_next(const ftj_decode_params& p,
                                                           const Work& work, Cursor& cursor,
-                                                          typename Tile::Ring& ring) {
+                                                          typename Tile::Ring& ring,
+                                                          bool is_filling) {
         if constexpr (num_stages == 1) {
             ptx::sync_warp();
             fetch_next(p, work, cursor, ring);
             return ring.wait();
         } else {
-            const uint32_t stage = ring.wait();
+            uint32_t stage = 0;
+            if (!is_filling)
+                stage = ring.wait();
             fetch_next(p, work, cursor, ring);
             return stage;
         }
-    }
-
-    static __device__ __forceinline__ typename Query<Config>::Rows fetch_query(
-        const ftj_decode_params& p, const Run& segment) {
-        return Query<Config>::fetch(p, segment.columns(p, kv_head(segment), Rows::num_rows));
     }
 
     // The warp's.

@@ -129,14 +129,17 @@ struct AttnExtend {
             const uint32_t end = min_of(unit.tile + (work.count - done), unit.tiles);
             find_warp(unit).put();
             state.clear();
-            if (unit.tile < unit.cached_tiles)
-                attend<Cached>(p, unit, state, unit.tile, min_of(end, unit.cached_tiles));
-            if constexpr (VCodec::has_row_scale)
-                state.multiply(VCodec::operand_fold / state.v_norm);
-            if (unit.fresh.begin < unit.fresh.end && end > unit.cached_tiles)
-                attend<New>(p, unit, state,
-                            max_of(unit.tile, unit.cached_tiles) - unit.cached_tiles,
-                            end - unit.cached_tiles);
+            if constexpr (is_same<typename Cached::Tile, typename New::Tile>) {
+#pragma unroll 1
+                for (uint32_t part = 0; part < 2; part++)
+                    attend_part(p, unit, state, EitherKeys<Config>(unit, places(), part != 0),
+                                part != 0, end);
+            } else {
+                attend_part(p, unit, state, Cached(unit, places()), false, end);
+                if constexpr (VCodec::has_row_scale)
+                    state.multiply(VCodec::operand_fold / state.v_norm);
+                attend_part(p, unit, state, New(unit, places()), true, end);
+            }
             state.add_sums();
             ptx::sync_warp();
             const Warp warp = Warp::get();
@@ -204,12 +207,31 @@ struct AttnExtend {
     }
 
     // ---- one run of tiles ----------------------------------------------------------------------
+    // Where a warp notes the places of a tile's rows.
+    static __device__ __forceinline__ uint32_t places() {
+        return ptx::shared_address(ptx::dynamic_shared()) + Smem::places +
+               Warp::index() * Cached::warp_bytes;
+    }
+
+    // Of a unit's tiles, which go from unit.tile to `end`, those of cached or of new keys.
+    template <class Keys>
+    static __device__ __forceinline__ void attend_part(const ftj_extend_params& p, const Unit& unit,
+                                                       State& state, Keys keys, bool is_new,
+                                                       uint32_t end) {
+        const uint32_t before = is_new ? unit.cached_tiles : 0;
+        const uint32_t first = max_of(unit.tile, before);
+        const uint32_t last = is_new ? end : min_of(end, unit.cached_tiles);
+        const KeyRange range = keys.range();
+        if (first < last && range.begin < range.end)
+            attend(p, unit, state, keys, first - before, last - before);
+    }
+
     template <class Keys>
     static __device__ __forceinline__ void attend(const ftj_extend_params& p, const Unit& unit,
-                                                  State& state, uint32_t first, uint32_t last) {
+                                                  State& state, Keys& keys, uint32_t first,
+                                                  uint32_t last) {
         using Tile = typename Keys::Tile;
         const uint32_t ring = ptx::shared_address(ptx::dynamic_shared());
-        Keys keys(unit, ring + Smem::places + Warp::index() * Cached::warp_bytes);
         uint32_t token = keys.token(first);
         const uint32_t end = token + (last - first) * Tile::tokens;
 
@@ -225,7 +247,7 @@ struct AttnExtend {
             Copy::commit();
         }
         const Warp warp = Warp::get();
-        SeenKeys::find(p, unit, Keys::range(unit), warp.row, warp_rows).put(Warp::shared());
+        SeenKeys::find(p, unit, keys.range(), warp.row, warp_rows).put(Warp::shared());
         if (warp.loads_query())
             Products<Tile>::Query::load(p, unit, warp.row, warp.query, warp.scales);
 
@@ -238,7 +260,7 @@ struct AttnExtend {
                 ptx::sync_block();  // the tile is there for all; the stage before is free
                 const uint32_t before = stage == 0 ? num_stages - 1 : stage - 1;
                 fetch(p, keys, ring + before * Smem::stage, ahead, end);
-                attend_tile<Keys>(p, unit, state, shared, token, [] {});
+                attend_tile(p, unit, state, keys, shared, token, [] {});
                 stage = stage == num_stages - 1 ? 0 : stage + 1;
             } else {
                 Copy::wait<0>();
@@ -248,7 +270,7 @@ struct AttnExtend {
                 const uint32_t next = token + Tile::tokens;
                 if (next < end)
                     keys.find(p, next);
-                attend_tile<Keys>(p, unit, state, shared, token, [&] {
+                attend_tile(p, unit, state, keys, shared, token, [&] {
                     Copy::wait<0>();
                     ptx::sync_block();  // V is there for all; K is free
                     if (next < end)
@@ -277,8 +299,9 @@ struct AttnExtend {
     // scores and the weights of each.
     template <class Keys, class Between>
     static __device__ __forceinline__ void attend_tile(const ftj_extend_params& p, const Unit& unit,
-                                                       State& state, uint32_t shared,
-                                                       uint32_t token, const Between& between) {
+                                                       State& state, const Keys& keys,
+                                                       uint32_t shared, uint32_t token,
+                                                       const Between& between) {
         using Tile = typename Keys::Tile;
         constexpr int step =
             Tile::tokens < Config::step_tokens ? Tile::tokens : Config::step_tokens;
@@ -301,7 +324,7 @@ struct AttnExtend {
             if constexpr (Config::has_softcap)
                 Softmax::cap(p, scores, scales);
             if (!seen.is_whole(begin, begin + step))
-                Softmax::mask(p, unit, Keys::range(unit).end, warp.row, begin, scores);
+                Softmax::mask(p, unit, keys.range().end, warp.row, begin, scores);
             typename Softmax::Weights weights;
             Softmax::weigh(state, scores, scales, shared + Tile::v + Tile::V::scales + 4 * at,
                            weights);
