@@ -35,6 +35,8 @@ void ftj_write_decode_bulk(struct ftj_text *text, const struct ftj_problem *prob
 void ftj_write_decode(struct ftj_text *text, const struct ftj_problem *problem,
                       const struct ftj_config *config, const struct ftj_device *device);
 
+/* Tiles of 8 columns that a unit of a decode has, and so each of its slots for parts. */
+uint32_t ftj_decode_tiles(const struct ftj_problem *problem);
 bool ftj_tune_combine(const struct ftj_problem *problem, const struct ftj_device *device,
                       struct ftj_config *config);
 /* The same, started while the decode before it still runs. */

@@ -25,7 +25,6 @@
 #define MAX_STAGES          8u
 #define MERGE_BYTES         68u
 #define RANGE_BYTES         36u /* a block's range of tiles */
-#define SPLIT_BYTES         28u /* a unit that several blocks share */
 #define RANGE_OF_RUNS_BYTES 44u
 #define SMEM_RESERVED       1024u /* what the system keeps of an SM's memory for each block */
 
@@ -43,7 +42,7 @@ static uint32_t most_tiles(uint32_t head_dim)
 }
 
 /* More columns than the registers hold are cut into equal units. */
-static uint32_t n_tiles(const struct ftj_problem *problem)
+uint32_t ftj_decode_tiles(const struct ftj_problem *problem)
 {
     const uint32_t queries = problem->run_queries > 1 ? problem->run_queries : 1;
     const uint32_t all = divide_up(problem->group * queries, 8);
@@ -174,7 +173,7 @@ bool ftj_tune_decode(const struct ftj_problem *problem, const struct ftj_device 
         {4, 4, 1, 32, 2}, {3, 4, 1, 32, 2}, {2, 4, 1, 32, 3}, {2, 4, 1, 16, 3}, {1, 8, 1, 32, 2},
         {1, 8, 1, 16, 3}, {2, 4, 1, 16, 2}, {1, 8, 1, 16, 2}, {1, 4, 1, 16, 3}, {1, 4, 1, 16, 2},
         {1, 2, 1, 16, 3}, {1, 2, 1, 16, 2}, {1, 1, 1, 16, 2}, {1, 1, 1, 16, 1}};
-    config->n_tiles = n_tiles(problem);
+    config->n_tiles = ftj_decode_tiles(problem);
     for (size_t i = 0; i < sizeof(shapes) / sizeof(*shapes); i++) {
         if (!has_registers(problem, config, &shapes[i], COPY_REGISTERS))
             continue;
@@ -274,7 +273,7 @@ bool ftj_tune_decode_bulk(const struct ftj_problem *problem, const struct ftj_de
         if (arrays[i]->row_bytes && !is_spans(arrays[i]))
             return false;
     }
-    config->n_tiles = n_tiles(problem);
+    config->n_tiles = ftj_decode_tiles(problem);
     config->overlaps_previous = true;
     const bool is_4bit = problem->k_format == FTJ_KV_NVFP4 || problem->v_format == FTJ_KV_NVFP4;
     const uint32_t dims = config->n_tiles * problem->head_dim;
@@ -374,37 +373,4 @@ void ftj_write_decode_bulk(struct ftj_text *text, const struct ftj_problem *prob
         {"v_blocks_at", in_record(&kv->v.block_scales, first, record)},
     };
     write_numbers(text, numbers, sizeof(numbers) / sizeof(*numbers));
-}
-
-/* Four threads, or so, have the same four columns of a row. */
-bool ftj_tune_combine(const struct ftj_problem *problem, const struct ftj_device *device,
-                      struct ftj_config *config)
-{
-    (void)device;
-    const uint32_t quads = problem->head_dim / 4;
-    config->n_tiles = n_tiles(problem);
-    config->num_threads = 256;
-    config->min_blocks = 1;
-    config->rows_per_block = quads < 64 ? 64 / quads : 1;
-    config->smem_bytes = config->num_threads * PART_SUM_BYTES + SPLIT_BYTES;
-    return true;
-}
-
-bool ftj_tune_combine_overlapped(const struct ftj_problem *problem, const struct ftj_device *device,
-                                 struct ftj_config *config)
-{
-    config->overlaps_previous = true;
-    return ftj_tune_combine(problem, device, config);
-}
-
-void ftj_write_combine(struct ftj_text *text, const struct ftj_problem *problem,
-                       const struct ftj_config *config, const struct ftj_device *device)
-{
-    (void)device;
-    ftj_text_printf(text, "    using Element = %s;\n", ftj_type_name(problem->dtype));
-    ftj_text_printf(text, "    static constexpr int n_tiles = %u;\n", config->n_tiles);
-    ftj_text_printf(text, "    static constexpr int rows_per_block = %u;\n",
-                    config->rows_per_block);
-    ftj_text_printf(text, "    static constexpr bool has_runs = %s;\n",
-                    problem->run_queries > 1 ? "true" : "false");
 }

@@ -30,11 +30,6 @@ struct CodeRows {
     static_assert(bytes % 16 == 0, "slots follow each other on 16-byte boundaries");
 };
 
-template <class A, class B>
-constexpr bool is_same = false;
-template <class A>
-constexpr bool is_same<A, A> = true;
-
 template <class Config>
 struct CodeFeed {
     static constexpr int head_dim = Config::head_dim;

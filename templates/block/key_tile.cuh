@@ -12,11 +12,6 @@
 
 namespace ftj {
 
-template <class A, class B>
-constexpr bool is_same = false;
-template <class A>
-constexpr bool is_same<A, A> = true;
-
 // Row r of a fragment of 8 tokens.
 constexpr uint32_t spread(uint32_t row) { return row % 2 ? 4 + ((row / 2) ^ 2) : row / 2; }
 

@@ -39,8 +39,8 @@ struct PartSum {
         }
     }
 
-    // Parts share, share + shares, ... of `count`; part i is row row_of(i). Nine are on their way at
-    // once, for each is a trip to memory: what one of four shares has of the 33 parts that 264
+    // Parts share, share + shares, ... of `count`; part i is row row_of(i). Nine are on their way
+    // at once, for each is a trip to memory: what one of four shares has of the 33 parts that 264
     // blocks make of one request of 8 kv heads.
     template <uint32_t quads, class RowOf>
     static __device__ __forceinline__ PartSum of(uint64_t partial_out, uint64_t partial_state,

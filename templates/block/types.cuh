@@ -58,4 +58,9 @@ struct Fp32 {
     static __device__ __forceinline__ Storage narrow(float v) { return v; }
 };
 
+template <class A, class B>
+constexpr bool is_same = false;
+template <class A>
+constexpr bool is_same<A, A> = true;
+
 }  // namespace ftj
