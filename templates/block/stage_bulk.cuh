@@ -34,7 +34,8 @@ struct Stage {
     static constexpr int bytes = records ? num_pages * Config::record_bytes : Layout::bytes;
     // Of a stage: filled (all of it has come) and, where warps share it, free (every lane has read
     // it).
-    static constexpr int barrier_bytes = num_stages * (warps == 1 ? 8 : 16);
+    static constexpr int stage_barriers = warps == 1 ? 8 : 16;
+    static constexpr int barrier_bytes = num_stages * stage_barriers;
 
     // Where 16 rows of an array start in a stage, the first of them row `at` of the tile.
     static constexpr int k_codes(int at) {
@@ -90,7 +91,7 @@ struct Stage {
     // others, and racecheck follows it.
     struct Ring {
         uint32_t base;      // shared address of stage 0
-        uint32_t barriers;  // shared address of the stages' filled, then of their free
+        uint32_t barriers;  // shared address of stage 0's
         uint32_t filled;    // stage to be filled next
         uint32_t read;      // stage to be read next
         uint32_t parity;    // of the phase that ends when it has arrived
@@ -101,7 +102,7 @@ struct Stage {
             filled = read = parity = 0;
             if (ptx::thread_index() % (warps * warp_size) == 0) {
                 for (int stage = 0; stage < num_stages; stage++) {
-                    ptx::mbarrier_init(barriers + 8 * stage, 1);
+                    ptx::mbarrier_init(filled_of(stage), 1);
                     if constexpr (warps > 1)
                         ptx::mbarrier_init(free_of(stage), warps * warp_size);
                 }
@@ -116,7 +117,7 @@ struct Stage {
         __device__ __forceinline__ void fill(const ftj_cache_params& cache, uint32_t head,
                                              Visible keys, uint32_t token, Place place) {
             const uint32_t stage = base + filled * bytes;
-            const uint32_t barrier = barriers + 8 * filled;
+            const uint32_t barrier = filled_of(filled);
             if constexpr (!records)
                 copy_spans(cache, stage, barrier, head, place);
             else if constexpr (num_pages == 1)
@@ -133,7 +134,7 @@ struct Stage {
         // for who fills: every lane is past it. Lanes say so here and not where they have read it,
         // since a lane's arrival may overtake loads of its own that nothing has used yet.
         __device__ __forceinline__ uint32_t wait() {
-            ptx::mbarrier_wait(barriers + 8 * read, parity);
+            ptx::mbarrier_wait(filled_of(read), parity);
             if constexpr (warps == 1) {
                 ptx::sync_warp();
             } else {
@@ -163,8 +164,11 @@ struct Stage {
         static __device__ __forceinline__ void written() { ptx::fence_proxy_async_shared(); }
 
     private:
+        __device__ __forceinline__ uint32_t filled_of(uint32_t stage) const {
+            return barriers + stage * stage_barriers;
+        }
         __device__ __forceinline__ uint32_t free_of(uint32_t stage) const {
-            return barriers + 8 * (num_stages + stage);
+            return filled_of(stage) + 8;
         }
 
         __device__ __forceinline__ void copy_record(const ftj_cache_params& cache, uint32_t stage,
