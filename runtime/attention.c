@@ -37,7 +37,7 @@ static ftj_status build_kernels(struct ftj_attention *attn)
         const ftj_status status = ftj_kernel_get(attn->ctx, &problem, &attn->kernels[op]);
         if (status)
             return status;
-        if (problem.op == FTJ_KERNEL_DECODE)
+        if (problem.op == FTJ_KERNEL_DECODE || problem.op == FTJ_KERNEL_EXTEND)
             attn->copies_spans = problem.slots_contiguous && problem.page_size % 16 == 0;
     }
     return FTJ_OK;

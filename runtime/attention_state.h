@@ -22,7 +22,7 @@ struct ftj_attention {
     ftj_attention_desc desc;                              /* defaults filled in */
     const struct ftj_kernel *kernels[FTJ_NUM_KERNEL_OPS]; /* borrowed; NULL: not built */
     uint32_t group;
-    bool copies_spans; /* decode: every array of the cache must start on 16 bytes */
+    bool copies_spans; /* every array of the cache must start on 16 bytes */
     struct ftj_decode_plan decode;
     struct ftj_decode_plan short_runs; /* extend: of a few queries a request */
     uint32_t extend_blocks;            /* extend: the grid, likewise */

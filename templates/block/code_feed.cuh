@@ -52,6 +52,7 @@ struct CodeFeed {
     static_assert(tokens % rows == 0 && warps % parts == 0, "turns come round");
     static_assert(runs <= int(warp_size), "a lane looks up a run");
     static_assert(Config::num_stages > stride, "a cursor goes round once a turn, at most");
+    static_assert(stride < 4 || Config::num_stages >= 6, "what after() says of phases");
 
     uint32_t lane;
     uint32_t part;      // of a tile, this warp's
@@ -75,18 +76,29 @@ struct CodeFeed {
         const uint32_t warp = ptx::shfl(thread / warp_size, 0);
         lane = ptx::shfl(thread % warp_size, thread % warp_size);
         part = warp % parts;
-        turn = stride == 1 ? 0 : warp / parts;
+        turn = first_turn(warp / parts);
         slots_at = shared + warp * (slots * slot_bytes);
         barriers = shared_barriers + warp * (slots * 8);
         fetched = widened = round = 0;
     }
 
-    // The warp's step after `step`, where K and V take turns: where it takes every fourth, the
-    // other side's, as one takes longer to widen.
+    // The warp's step after `step`, where K and V take turns. Where it takes every fourth, the
+    // other side's, as one takes longer to widen: 0 3 8 11, 1 6 9 14, 2 5 10 13 and 4 7 12 15.
+    //
+    // From K the step is the shorter one, for the stages' sake. A warp that waits for a stage tells
+    // the phases of its barrier apart by parity, and so must know that the one before has ended,
+    // from the last stage that it has waited for. Consumers give back K of a tile a softmax before
+    // V of the tile before it: with six stages a warp that came from K by five steps could find a
+    // barrier two phases behind, and write over values that are still being read.
     static __device__ __forceinline__ uint32_t after(uint32_t step) {
         if constexpr (stride == 4)
-            return step % 2 ? step + 3 : step + 5;
+            return step % 2 ? step + 5 : step + 3;
         return step + stride;
+    }
+    static __device__ __forceinline__ uint32_t first_turn(uint32_t of_stride) {
+        if constexpr (stride == 4)
+            return of_stride == 3 ? 4 : of_stride;
+        return stride == 1 ? 0 : of_stride;
     }
 
     // Which of the warp's rows are to be seen, of the tile from `first` on.

@@ -147,6 +147,38 @@ static void refuse_decodes(struct check_row *row)
     fixture_finish(&fixture, row);
 }
 
+/* An attention that only extends copies spans of every array too. */
+static void refuse_extends(struct check_row *row)
+{
+    struct fixture fixture;
+    ftj_attention *attn = NULL;
+    if (fixture_init(&fixture, row)) {
+        ftj_attention_desc desc = fixture.c.desc;
+        desc.ops = FTJ_OP_EXTEND;
+        /* Any device memory will do, and any size: nothing may be launched. */
+        const ftj_extend_args good = {.cache = fixture.device.cache.view,
+                                      .requests = fixture.device.args.requests,
+                                      .num_queries = 2,
+                                      .qo_indptr = fixture.device.lengths.device,
+                                      .q = fixture.device.q.device,
+                                      .o = fixture.device.o.device,
+                                      .workspace = fixture.device.workspace.device,
+                                      .workspace_bytes = SIZE_MAX};
+        ftj_extend_args bad[2] = {good, good};
+        bad[0].cache.k_row_scales = (uint8_t *)good.cache.k_row_scales + 8;
+        bad[1].cache.v_block_scales = (uint8_t *)good.cache.v_block_scales + 8;
+        if (check_ok(row, ftj_attention_create(row->ctx, &desc, &attn), "ftj_attention_create")) {
+            check_refused(row, ftj_attention_extend(attn, &bad[0], NULL), FTJ_E_INVALID,
+                          "k_row_scales is|aligned|16");
+            check_refused(row, ftj_attention_extend(attn, &bad[1], NULL), FTJ_E_INVALID,
+                          "v_block_scales is|aligned|16");
+        }
+        untouched(&fixture, row);
+        ftj_attention_destroy(attn);
+    }
+    fixture_finish(&fixture, row);
+}
+
 static void refuse_stores(struct check_row *row)
 {
     struct fixture fixture;
@@ -221,6 +253,7 @@ static const struct {
     {"layouts", refuse_layouts},
     {"descriptors", refuse_descriptors},
     {"decode arguments", refuse_decodes},
+    {"extend arguments", refuse_extends},
     {"store arguments", refuse_stores},
     {"host memory as V (T4)", refuse_host_memory},
     {"no tokens and no requests are no work", allow_no_work},
