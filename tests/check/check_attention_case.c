@@ -187,12 +187,11 @@ void attention_random_row(struct check_random *random, uint32_t head_dim, float 
                           float high_log2, float *values)
 {
     const float gain = exp2f(check_random_uniform(random, low_log2, high_log2));
-    for (uint32_t first = 0; first < head_dim; first += 16) {
-        const uint32_t count = head_dim - first < 16 ? head_dim - first : 16;
-        const float block_gain = exp2f(check_random_uniform(random, -2, 1));
-        check_random_gaussians(random, count, values + first);
-        for (uint32_t d = first; d < first + count; d++)
-            values[d] *= gain * block_gain;
+    float block_gain = 1;
+    for (uint32_t d = 0; d < head_dim; d++) {
+        if (d % 16 == 0)
+            block_gain = exp2f(check_random_uniform(random, -2, 1));
+        values[d] = gain * block_gain * check_random_gaussian(random);
     }
 }
 

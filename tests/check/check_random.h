@@ -16,8 +16,6 @@ uint64_t check_random_bits(struct check_random *random);
 uint32_t check_random_below(struct check_random *random, uint32_t bound); /* bound >= 1 */
 float check_random_uniform(struct check_random *random, float low, float high);
 float check_random_gaussian(struct check_random *random);
-/* As many calls of it as `count`; a row of them costs half. */
-void check_random_gaussians(struct check_random *random, uint32_t count, float *values);
 
 /* Fill order[0 .. count) with a permutation of 0 .. count - 1. */
 void check_random_permutation(struct check_random *random, uint32_t *order, uint32_t count);
