@@ -18,13 +18,19 @@ struct variant {
     ftj_kv_format k;
     ftj_kv_format v;
     ftj_dtype dtype;
+    float softcap;
 };
 
-/* The last two, of mixed formats, with one head_dim only. */
+/* The last three with one head_dim only: mixed formats; and consumers that a cap holds up, so that
+ * the producer is far ahead of them. */
 static const struct variant variants[] = {
-    {FTJ_KV_16BIT, FTJ_KV_16BIT, FTJ_DTYPE_BF16}, {FTJ_KV_16BIT, FTJ_KV_16BIT, FTJ_DTYPE_FP16},
-    {FTJ_KV_FP8, FTJ_KV_FP8, FTJ_DTYPE_BF16},     {FTJ_KV_NVFP4, FTJ_KV_NVFP4, FTJ_DTYPE_BF16},
-    {FTJ_KV_FP8, FTJ_KV_NVFP4, FTJ_DTYPE_BF16},   {FTJ_KV_16BIT, FTJ_KV_FP8, FTJ_DTYPE_BF16},
+    {FTJ_KV_16BIT, FTJ_KV_16BIT, FTJ_DTYPE_BF16, 0},
+    {FTJ_KV_16BIT, FTJ_KV_16BIT, FTJ_DTYPE_FP16, 0},
+    {FTJ_KV_FP8, FTJ_KV_FP8, FTJ_DTYPE_BF16, 0},
+    {FTJ_KV_NVFP4, FTJ_KV_NVFP4, FTJ_DTYPE_BF16, 0},
+    {FTJ_KV_FP8, FTJ_KV_NVFP4, FTJ_DTYPE_BF16, 0},
+    {FTJ_KV_16BIT, FTJ_KV_FP8, FTJ_DTYPE_BF16, 0},
+    {FTJ_KV_FP8, FTJ_KV_FP8, FTJ_DTYPE_BF16, 15},
 };
 
 static bool build(struct extend_case *c, struct check_row *row, const struct variant *variant,
@@ -34,6 +40,7 @@ static bool build(struct extend_case *c, struct check_row *row, const struct var
         .attention = {.k_format = variant->k,
                       .v_format = variant->v,
                       .dtype = variant->dtype,
+                      .softcap = variant->softcap,
                       .head_dim = head_dim,
                       .num_kv_heads = HEADS,
                       .group = GROUP,
@@ -90,7 +97,7 @@ cleanup:
 
 static void repeat_all(struct check_row *row, uint32_t head_dim, bool is_short)
 {
-    const size_t count = sizeof(variants) / sizeof(*variants) - (head_dim == 128 ? 0 : 2);
+    const size_t count = sizeof(variants) / sizeof(*variants) - (head_dim == 128 ? 0 : 3);
     for (size_t i = 0; i < count; i++)
         repeat(row, &variants[i], head_dim, is_short);
 }
