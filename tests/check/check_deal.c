@@ -5,19 +5,35 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/log.h"
+
+/* Nobody's data: new, or what this process or another made of it. */
+static bool is_for_dealing(int file)
+{
+    struct stat about;
+    return fstat(file, &about) == 0 && S_ISREG(about.st_mode) &&
+           (about.st_size == 0 || about.st_size == sizeof(uint64_t));
+}
 
 /* The file holds the number of the next row. */
 static ftj_status map_next(struct check_deal *deal, const char *path)
 {
     const int file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     void *memory = MAP_FAILED;
-    if (file >= 0 && ftruncate(file, sizeof(*deal->next)) == 0)
+    ftj_status status = FTJ_OK;
+    if (file >= 0 && !is_for_dealing(file))
+        status = ftj_fail(NULL, FTJ_E_INVALID,
+                          "--deal %s holds something else; it must be a new file, or one that "
+                          "others deal by",
+                          path);
+    else if (file >= 0 && ftruncate(file, sizeof(*deal->next)) == 0)
         memory = mmap(NULL, sizeof(*deal->next), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-    const ftj_status status =
-        memory == MAP_FAILED ? ftj_fail(NULL, FTJ_E_IO, "%s: %s", path, strerror(errno)) : FTJ_OK;
+    if (!status && memory == MAP_FAILED)
+        status = ftj_fail(NULL, FTJ_E_IO, "--deal %s: it cannot be made or written: %s", path,
+                          strerror(errno));
     if (file >= 0)
         close(file);
     if (!status)

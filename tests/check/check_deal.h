@@ -16,7 +16,8 @@ struct check_deal {
     uint32_t shard_count;
 };
 
-/* By options.deal, else by the shard; a list has all rows. FTJ_E_IO: the file cannot be had. */
+/* By options.deal, else by the shard; a list has all rows. FTJ_E_IO: the file cannot be had;
+ * FTJ_E_INVALID: it is somebody's data, and stays as it is. */
 FTJ_NODISCARD ftj_status check_deal_init(struct check_deal *deal,
                                          const struct check_options *options);
 /* Whether the next of all rows is this process's. */

@@ -58,6 +58,21 @@ Test(check_deal, of_a_file_gives_each_row_to_who_asks_first)
     temp_dir_finish(dir);
 }
 
+Test(check_deal, leaves_a_file_alone_that_holds_something_else)
+{
+    char dir[256], path[300], after[32] = {0};
+    struct check_deal deal;
+    temp_dir_init(dir);
+    snprintf(path, sizeof(path), "%s/notes", dir);
+    FILE *file = fopen(path, "w");
+    cr_assert(file && fputs("more than a number", file) >= 0 && fclose(file) == 0);
+    cr_expect_eq(check_deal_init(&deal, &(struct check_options){.deal = path}), FTJ_E_INVALID);
+    file = fopen(path, "r");
+    cr_assert(file && fgets(after, sizeof(after), file) && fclose(file) == 0);
+    cr_expect_str_eq(after, "more than a number");
+    temp_dir_finish(dir);
+}
+
 Test(check_deal, needs_its_file)
 {
     struct check_deal deal;

@@ -68,9 +68,6 @@ static ftj_status look(void *data)
     return atomic_load(&cache->status);
 }
 
-/* Less than the five seconds for which one waits in vain; a busy machine may need some of them. */
-#define AT_ONCE_S 4.0
-
 static double seconds_since(const struct timespec *start)
 {
     struct timespec now;
@@ -199,7 +196,7 @@ Test(lock, one_who_waits_is_served_with_what_was_published)
     clock_gettime(CLOCK_MONOTONIC, &start);
     ftj_flight_end(&flight, &other.key, 1000);
     pthread_join(thread, NULL);
-    cr_expect_lt(seconds_since(&start), AT_ONCE_S);
+    cr_expect_lt(seconds_since(&start), 2.0);
     cr_expect_eq(other.status, FTJ_OK);
     cr_expect_eq(num_looks, 0, "the cache is left alone while nothing has ended");
     cr_expect_eq(atomic_load(&other.cache.num_looks), 1);
@@ -275,7 +272,7 @@ Test(lock, of_a_process_that_was_killed_is_free)
     waitpid(holder, NULL, 0);
     cr_expect_eq(ftj_flight_begin(locks, &key, look, &cache, &flight), FTJ_E_NOT_FOUND);
     cr_expect(flight.key.is_held);
-    cr_expect_lt(seconds_since(&start), AT_ONCE_S);
+    cr_expect_lt(seconds_since(&start), 2.0);
     ftj_flight_end(&flight, &key, 0);
     ftj_locks_destroy(locks);
 }
@@ -359,7 +356,7 @@ Test(lock, of_a_kernel_that_has_just_been_published_is_not_waited_for)
     write_record(file, &record);
     clock_gettime(CLOCK_MONOTONIC, &start);
     cr_expect_eq(ftj_flight_begin(locks, &key, look, &cache, &flight), FTJ_OK);
-    cr_expect_lt(seconds_since(&start), AT_ONCE_S);
+    cr_expect_lt(seconds_since(&start), 0.5);
     cr_expect_not(flight.has_waited);
     cr_expect_eq(atomic_load(&cache.num_looks), 1);
     close(file);
@@ -381,7 +378,7 @@ Test(lock, of_a_kernel_that_could_not_be_published_is_not_waited_for_again)
 
     struct timespec start;
     clock_gettime(CLOCK_MONOTONIC, &start);
-    while (!atomic_load(&other.has_begun) && seconds_since(&start) < 30) {
+    while (!atomic_load(&other.has_begun) && seconds_since(&start) < 4.0) {
         record.num_ends++;
         write_record(file, &record);
         usleep(100000);
