@@ -33,7 +33,7 @@ struct ExtendProducer {
             Order& order = orders.order();
             orders.wait_free();
             if (ptx::thread_index() == 0) {
-                give(p, work, order);
+                give(p, work, orders);
                 ptx::mbarrier_arrive(orders.filled());
             }
             ptx::sync_group(1, feed_threads);
@@ -55,17 +55,35 @@ struct ExtendProducer {
     }
 
 private:
-    // What the block does next, by one thread. The block that starts a unit that others end says
-    // where its parts are.
+    // What the block does next, by one thread: what the order before the last has left out of range,
+    // once more; else the next part of its work. When there is none, the last order is looked at too.
     static __device__ __forceinline__ void give(const ftj_extend_params& p, Work& work,
-                                                Order& order) {
+                                                const typename Rings::OrderCursor& orders) {
+        Order& order = orders.order();
+        if (take_anew(order, order))
+            return;
         work.advance(p);
         order.unit = work.unit;
         order.end = work.end;
         order.slot = work.slot;
+        order.follows_maximum = 0;
         if (work.parts)
             pointer<Split>(p.splits)[ptx::block_index()] = {
                 work.unit.request, work.unit.index, work.unit.head, work.slot, work.parts, {}};
+        if (order.end == order.unit.tile) {
+            auto last = orders;
+            last.advance();  // of two
+            last.wait_free();
+            take_anew(last.order(), order);
+        }
+    }
+    static __device__ __forceinline__ bool take_anew(Order& from, Order& order) {
+        if (from.out_of_range == 0)
+            return false;
+        order = from;
+        order.follows_maximum = 1;
+        from.out_of_range = order.out_of_range = 0;
+        return true;
     }
 
     // K and V of every tile, in turn, from step `first` on: all of them 16-bit values.

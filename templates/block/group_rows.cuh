@@ -2,9 +2,12 @@
 // What a thread of a warpgroup holds of its 64 query rows: two rows, g and g + 8 of its warp's 16;
 // of scores and of O columns 8 * i + 2 * c + e in [4 * i + 2 * h + e]. Lane is 4 * g + c.
 //
-// The softmax is lazy: the reference moves when a score exceeds it by more than 8 (in log2), and is
-// a true score, so that nothing overflows whatever the scale of the logits. O is multiplied when
-// the product under way has ended, which is why weigh() only says by how much.
+// The reference of the softmax is a true score: the largest of the first tile in which the row sees a
+// key. Weights are what floats are, as exact at 2^60 as at 1, and later tiles need no maximum; only
+// where a sum leaves the range (a later score is 2^100 times the reference, or an O overflows) is the
+// unit done anew with a reference that follows the maximum: it moves when a score exceeds it by more
+// than 8 (in log2), whatever the scale of the logits. O is multiplied when the product under way has
+// ended, which is why weigh() only says by how much.
 #pragma once
 #include "block/final_row.cuh"
 #include "block/group_products.cuh"
@@ -20,25 +23,33 @@ struct GroupRows {
     static constexpr int head_dim = Config::head_dim;
     static constexpr int tokens = Config::tile_tokens;
     static constexpr float max_slack = 8.0f;  // log2
+    static constexpr float most_sum = 1.2676506e30f;  // 2^100
+    static constexpr float settled_sum = 16777216.0f;
+    static constexpr bool always_follows = Element::largest_exponent < 127;  // no range to spare
     using Scores = float[tokens / 2];
     using Outputs = float[head_dim / 2];
     using Weights = uint32_t[tokens / 4];  // A operands of the product with V
 
     uint32_t row;        // of the request: the warp's first
-    SeenKeys seen;       // by the warp's rows, in the cache or beside it
+    KeyRange seen;       // by all of the warp's rows, in the cache or beside it
     float score_scale;   // from products to log2 units, not negative
     float reference[2];  // log2
     float sum[2];        // this thread's share
     float ratio[2];      // what O is to be multiplied by
     bool is_rebased;     // in any lane of the warp: ratio is not 1
+    uint32_t follows;    // the reference follows the maximum
+    uint32_t seeks;      // so it does, or some row of the warp has none
 
     __device__ __forceinline__ void begin(const ftj_extend_params& p, const Unit& unit,
-                                          uint32_t first_row) {
-        row = first_row;
-        seen = SeenKeys::find(p, unit, {0, unit.run.length}, row, 16);
+                                          uint32_t first_row, bool follows_maximum) {
+        row = ptx::uniform(first_row);
+        const SeenKeys its = SeenKeys::find(p, unit, {0, unit.run.length}, row, 16);
+        seen = {ptx::uniform(its.by_all.begin), ptx::uniform(its.by_all.end)};
         score_scale = ptx::abs_f32(p.score_scale);
         reference[0] = reference[1] = lowest_score;
         sum[0] = sum[1] = 0;
+        follows = ptx::uniform(always_follows || follows_maximum);
+        seeks = 1;
     }
 
     // ---- softmax -------------------------------------------------------------------------------
@@ -55,19 +66,12 @@ struct GroupRows {
             cap(p, scores);
         const float to_log2 = Config::has_softcap ? 1.0f : score_scale;
         const uint32_t last = token + tokens;
-        if (token < seen.by_all.begin || last > min_of(seen.by_all.end, end))
+        if (token < seen.begin || last > min_of(seen.end, end))
             mask(p, unit, token, end, scores);
 
-        float most[2] = {scores[0], scores[2]};
-#pragma unroll
-        for (int i = 0; i < tokens / 2; i += 4) {
-            most[0] = ptx::max_f32(most[0], ptx::max_f32(scores[i], scores[i + 1]));
-            most[1] = ptx::max_f32(most[1], ptx::max_f32(scores[i + 2], scores[i + 3]));
-        }
-        is_rebased = ptx::any(most[0] * to_log2 - reference[0] > max_slack ||
-                              most[1] * to_log2 - reference[1] > max_slack);
-        if (is_rebased)
-            rebase(most, to_log2);
+        is_rebased = false;
+        if (seeks)
+            seek(scores, to_log2);
 
         float sums[2] = {0.0f, 0.0f};
 #pragma unroll
@@ -102,6 +106,31 @@ struct GroupRows {
             sum[h] += ptx::shfl_xor(sum[h], 1);
             sum[h] += ptx::shfl_xor(sum[h], 2);
         }
+    }
+
+    // Whether a sum or an output has left the range: not of a reference that follows the maximum.
+    __device__ __forceinline__ bool is_out_of_range(const Outputs& out) const {
+        float nothing = 0.0f;
+#pragma unroll
+        for (int i = 0; i < head_dim / 2; i++)
+            nothing = ptx::fma_rn(out[i], 0.0f, nothing);
+        return !follows && ptx::any(!(sum[0] <= most_sum && sum[1] <= most_sum && nothing == 0.0f));
+    }
+
+    // References near the maximum, as those take them to be who add up parts. Exact.
+    __device__ __forceinline__ void settle(Outputs& out) {
+        if (!ptx::any(max_of(sum[0], sum[1]) > settled_sum))
+            return;
+#pragma unroll
+        for (int h = 0; h < 2; h++) {
+            constexpr uint32_t bias = 127;
+            const uint32_t exponent =
+                sum[h] > settled_sum ? ptx::float_bits(sum[h]) >> 23 : bias;
+            ratio[h] = ptx::bits_float((2 * bias - exponent) << 23);
+            reference[h] += float(int(exponent - bias));
+            sum[h] *= ratio[h];
+        }
+        rescale(out);
     }
 
     // Pairs of threads trade halves of what they have of 16 columns, so that each writes four
@@ -176,7 +205,8 @@ private:
         const uint32_t column = token + 2 * (ptx::thread_index() % 4);
 #pragma unroll
         for (int h = 0; h < 2; h++) {
-            const uint32_t mine = row + 8 * h + ptx::thread_index() % warp_size / 4;
+            const uint32_t mine =
+                ptx::made_anew(row) + 8 * h + ptx::thread_index() % warp_size / 4;
             const KeyRange keys = unit.run.seen_by(mine / p.group, p.requests.window);
             const uint32_t count = max_of(min_of(keys.end, end), keys.begin) - keys.begin;
             const uint32_t first = column - keys.begin;  // below it: past every count
@@ -189,6 +219,21 @@ private:
                 }
             }
         }
+    }
+
+    // A reference for the rows that have none yet, or for those whose scores are past theirs.
+    __device__ __forceinline__ void seek(const Scores& scores, float to_log2) {
+        float most[2] = {scores[0], scores[2]};
+#pragma unroll
+        for (int i = 0; i < tokens / 2; i += 4) {
+            most[0] = ptx::max_f32(most[0], ptx::max_f32(scores[i], scores[i + 1]));
+            most[1] = ptx::max_f32(most[1], ptx::max_f32(scores[i + 2], scores[i + 3]));
+        }
+        is_rebased = ptx::any(most[0] * to_log2 - reference[0] > max_slack ||
+                              most[1] * to_log2 - reference[1] > max_slack);
+        if (is_rebased)
+            rebase(most, to_log2);
+        seeks = follows | ptx::uniform(min_of(reference[0], reference[1]) > lowest_score ? 0 : 1);
     }
 
     // Raise the references to the largest of these scores, over the four threads of a row.

@@ -29,6 +29,8 @@ struct TileRings {
         Unit unit;
         uint32_t end;   // tile after the last; unit.tile: there is nothing more to do
         uint32_t slot;  // of the partial result
+        uint32_t follows_maximum;  // the softmax' reference
+        uint32_t out_of_range;     // how many warps found that it should have
     };
 
     // Bytes from the block's first.
@@ -150,6 +152,8 @@ struct TileRings {
     // By one thread.
     static __device__ __forceinline__ void init() {
         OrderCursor::init(1);
+        for (OrderCursor orders; orders.round == 0; orders.advance())
+            orders.order().out_of_range = 0;
         QueryCursor::init(feed_threads);
         TileCursor::init(feed_threads);
         for (uint32_t group = 0; group < Config::num_consumers; group++)

@@ -9,6 +9,9 @@
 // their values, and under both products of the other consumers. Codes are widened once, by the
 // producer, into the tiles that all consumers read.
 //
+// Most units need no maximum (group_rows.cuh). One that does is ordered again by the producer when all
+// consumers have given its order back, and its results are written over by those who wrote them.
+//
 // Rounding: q, K and V operands are the model's 16-bit values; products are accumulated in fp32.
 // Codes are widened exactly and the row scale is put on the score, or on p, in fp32; or they are
 // widened with their row scale, and rounded once (Config::scales_k, scales_v). p is rounded to 16
@@ -69,10 +72,14 @@ private:
         typename Rings::QueryCursor queries;
         TileCursor keys = TileCursor(0);
         TileCursor values = TileCursor(1);
-        uint32_t own_scales = ptx::opaque(Scales::own_offset());  // kept, as CodeFeed::lane is
+        uint32_t own_scales = kept(Scales::own_offset());
         typename Rings::TurnCursor turns;
 
         __device__ __forceinline__ explicit Cursors(uint32_t group) : turns(group) {}
+        // As CodeFeed::lane is.
+        static __device__ __forceinline__ uint32_t kept(uint32_t v) {
+            return ptx::shfl(v, ptx::thread_index() % warp_size);
+        }
     };
 
     static __device__ __forceinline__ void consume(const ftj_extend_params& p, uint32_t group) {
@@ -81,7 +88,7 @@ private:
         Cursors at(group);
         for (;; orders.advance()) {
             orders.wait_filled();
-            const Order& order = orders.order();
+            Order& order = orders.order();
             const Unit& unit = order.unit;
             if (order.end == unit.tile)
                 return;
@@ -89,9 +96,12 @@ private:
             if (first_row < unit.end_row) {
                 Rows rows;
                 typename Rows::Outputs out;
-                rows.begin(p, unit, first_row + 16 * warp);
+                rows.begin(p, unit, first_row + 16 * warp, order.follows_maximum);
                 attend(p, order, group, rows, out, at);
                 rows.add_sums();
+                if (rows.is_out_of_range(out) && ptx::thread_index() % warp_size == 0)
+                    ptx::atomic_add(&order.out_of_range, 1);
+                rows.settle(out);
                 if (order.end - unit.tile == unit.tiles)
                     rows.write_outputs(p, unit, out);
                 else

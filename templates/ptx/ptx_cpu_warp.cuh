@@ -62,6 +62,7 @@ FTJ_DEVICE uint32_t shfl(uint32_t v, uint32_t lane) {
     return collective("shfl", compute_select, v, lane);
 }
 FTJ_DEVICE float shfl(float v, uint32_t lane) { return bits_float(shfl(float_bits(v), lane)); }
+FTJ_DEVICE uint32_t uniform(uint32_t v) { return shfl(v, 0); }
 FTJ_DEVICE uint32_t shfl_xor(uint32_t v, uint32_t mask) {
     return collective("shfl_xor", compute_select, v, thread_index() ^ mask);
 }

@@ -63,6 +63,9 @@ FTJ_DEVICE uint32_t opaque(uint32_t v) {
         : "r"(v));
     return r;
 }
+// What all lanes have, for the compiler to know that they have it: in a register of the warp's, of
+// which there are enough.
+FTJ_DEVICE uint32_t uniform(uint32_t v) { return __reduce_min_sync(all_lanes, v); }
 // No instruction: what is made of it is made anew in every turn of a loop, not kept or spilled.
 FTJ_DEVICE uint32_t made_anew(uint32_t v) {
     asm volatile("" : "+r"(v));
