@@ -32,6 +32,7 @@ static const struct {
     {"O20 extend: other lengths and runs in place", acceptance_o20_other_runs_in_place},
     {"extend: chunks equal the whole", acceptance_chunks_equal_the_whole},
     {"extend: large logits", acceptance_extend_of_large_logits},
+    {"extend: logits that rise past every sum", acceptance_extend_of_rising_logits},
     {"extend: what is refused", acceptance_extend_refusals},
     {"O20 lengths change in place between calls", acceptance_o20_other_lengths_in_place},
     {"T13 K scale applied once", acceptance_t13_k_scale_once},
