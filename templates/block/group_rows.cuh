@@ -11,7 +11,6 @@
 #pragma once
 #include "block/final_row.cuh"
 #include "block/group_products.cuh"
-#include "block/scale_columns.cuh"
 #include "block/seen_keys.cuh"
 #include "block/tanh.cuh"
 
@@ -30,8 +29,6 @@ struct GroupRows {
     using Scores = float[tokens / 2];
     using Outputs = float[head_dim / 2];
     using Weights = uint32_t[tokens / 4];  // A operands of the product with V
-    using Scales = typename ScaleColumns<tokens>::Columns;
-    static constexpr bool has_scales = Config::KWiden::is_coded;  // of K, row by row
 
     uint32_t row;        // of the request: the warp's first
     KeyRange seen;       // by all of the warp's rows, in the cache or beside it
@@ -57,39 +54,32 @@ struct GroupRows {
 
     // ---- softmax -------------------------------------------------------------------------------
     // Products of a tile that starts at key `token`, of which those from `end` on are no keys, to
-    // weights before their rounding. `scales`: of K, row by row.
+    // weights before their rounding.
     __device__ __forceinline__ void weigh(const ftj_extend_params& p, const Unit& unit,
-                                          uint32_t token, uint32_t end, Scales& scales,
-                                          Scores& scores) {
+                                          uint32_t token, uint32_t end, Scores& scores) {
         if (p.score_scale < 0.0f) {
 #pragma unroll
             for (int i = 0; i < tokens / 2; i++)
                 scores[i] = -scores[i];
         }
         if constexpr (Config::has_softcap)
-            cap(p, scales, scores);
+            cap(p, scores);
         const float to_log2 = Config::has_softcap ? 1.0f : score_scale;
-        if constexpr (has_scales) {
-#pragma unroll
-            for (int i = 0; i < tokens / 4; i++)
-                scales[i] = Config::has_softcap ? to_log2 : scales[i] * to_log2;
-        }
         const uint32_t last = token + tokens;
         if (token < seen.begin || last > min_of(seen.end, end))
-            mask(p, unit, token, end, scales, scores);
+            mask(p, unit, token, end, scores);
+
         is_rebased = false;
         if (seeks)
-            seek(to_log2, scales, scores);
+            seek(scores, to_log2);
 
         float sums[2] = {0.0f, 0.0f};
 #pragma unroll
         for (int i = 0; i < tokens / 2; i += 2) {
             constexpr int rows = 2;
             const int h = i / 2 % rows;
-#pragma unroll
-            for (int e = 0; e < 2; e++)
-                scores[i + e] = ptx::ex2_approx(
-                    ptx::fma_rn(scores[i + e], factor(to_log2, scales, i + e), -reference[h]));
+            scores[i] = ptx::ex2_approx(ptx::fma_rn(scores[i], to_log2, -reference[h]));
+            scores[i + 1] = ptx::ex2_approx(ptx::fma_rn(scores[i + 1], to_log2, -reference[h]));
             sums[h] += scores[i] + scores[i + 1];
         }
         sum[0] += sums[0];
@@ -202,28 +192,15 @@ private:
         return GroupMma<Element>::pack(two[0] * factor, two[1] * factor);
     }
 
-    // Of a score, to log2 units.
-    static __device__ __forceinline__ float factor(float to_log2, const Scales& scales, int i) {
-        return has_scales ? scales[i / 4 * 2 + i % 2] : to_log2;
-    }
-
     // Scores in log2 units.
-    __device__ __forceinline__ void cap(const ftj_extend_params& p, const Scales& scales,
-                                        Scores& scores) const {
-        if (has_scales)
-            ScaleColumns<tokens>::apply(scales, scores);
+    __device__ __forceinline__ void cap(const ftj_extend_params& p, Scores& scores) const {
         const float to_cap = score_scale / p.softcap, cap_log2 = p.softcap * log2e;
 #pragma unroll
         for (int i = 0; i < tokens / 2; i++)
             scores[i] = cap_log2 * tanh_of(scores[i] * to_cap);
     }
     __device__ __forceinline__ void mask(const ftj_extend_params& p, const Unit& unit,
-                                         uint32_t token, uint32_t end, Scales& scales,
-                                         Scores& scores) const {
-        constexpr float least_factor = 1e-30f;  // of rows that nobody sees it is 0
-#pragma unroll
-        for (int i = 0; has_scales && i < tokens / 4; i++)
-            scales[i] = ptx::max_f32(scales[i], least_factor);
+                                         uint32_t token, uint32_t end, Scores& scores) const {
         const float minus_infinity = ptx::bits_float(0xff800000u);
         const uint32_t column = token + 2 * (ptx::thread_index() % 4);
 #pragma unroll
@@ -245,28 +222,27 @@ private:
     }
 
     // A reference for the rows that have none yet, or for those whose scores are past theirs.
-    __device__ __forceinline__ void seek(float to_log2, const Scales& scales,
-                                         const Scores& scores) {
-        float most[2] = {lowest_score, lowest_score};
+    __device__ __forceinline__ void seek(const Scores& scores, float to_log2) {
+        float most[2] = {scores[0], scores[2]};
 #pragma unroll
-        for (int i = 0; i < tokens / 2; i++) {
-            const int h = i / 2 % 2;
-            most[h] = ptx::max_f32(most[h], scores[i] * factor(to_log2, scales, i));
+        for (int i = 0; i < tokens / 2; i += 4) {
+            most[0] = ptx::max_f32(most[0], ptx::max_f32(scores[i], scores[i + 1]));
+            most[1] = ptx::max_f32(most[1], ptx::max_f32(scores[i + 2], scores[i + 3]));
         }
-        is_rebased =
-            ptx::any(most[0] - reference[0] > max_slack || most[1] - reference[1] > max_slack);
+        is_rebased = ptx::any(most[0] * to_log2 - reference[0] > max_slack ||
+                              most[1] * to_log2 - reference[1] > max_slack);
         if (is_rebased)
-            rebase(most);
+            rebase(most, to_log2);
         seeks = follows | ptx::uniform(min_of(reference[0], reference[1]) > lowest_score ? 0 : 1);
     }
 
     // Raise the references to the largest of these scores, over the four threads of a row.
-    __device__ __forceinline__ void rebase(const float (&most)[2]) {
+    __device__ __forceinline__ void rebase(const float (&most)[2], float to_log2) {
 #pragma unroll
         for (int h = 0; h < 2; h++) {
             float largest = ptx::max_f32(most[h], ptx::shfl_xor(most[h], 1));
             largest = ptx::max_f32(largest, ptx::shfl_xor(largest, 2));
-            const float raised = ptx::max_f32(reference[h], largest);
+            const float raised = ptx::max_f32(reference[h], largest * to_log2);
             ratio[h] = ptx::ex2_approx(reference[h] - raised);
             reference[h] = raised;
             sum[h] *= ratio[h];

@@ -25,12 +25,6 @@ struct ScaleColumns {
         }
     }
 
-    static __device__ __forceinline__ void fill(float scale, Columns& scales) {
-#pragma unroll
-        for (int i = 0; i < tokens / 4; i++)
-            scales[i] = scale;
-    }
-
     static __device__ __forceinline__ void apply(const Columns& scales,
                                                  float (&scores)[tokens / 2]) {
 #pragma unroll

@@ -154,12 +154,12 @@ private:
         const uint32_t query = at.queries.tile() + group * Products::Query::bytes;
         typename Scales::Columns scales;
         start_scores<false>(query, keys.is_cached(first), true, at, scales, scores);
-        take_scores<0>(at, scores);
+        take_scores<0>(keys.is_cached(first), scales, at, scores);
         // A turn ends where the next tile's products start, so that there is one softmax to
         // compile.
 #pragma unroll 1
         for (uint32_t tile = first;;) {
-            rows.weigh(p, order.unit, keys.first(tile), keys.end(tile), scales, scores);
+            rows.weigh(p, order.unit, keys.first(tile), keys.end(tile), scores);
             await_outputs(rows, out);
             if (tile > first)
                 give_back(at.values);
@@ -173,7 +173,7 @@ private:
             start_scores<true>(query, keys.is_cached(tile), see_no_values, at, scales, scores);
             start_outputs(weights, at.values, out);
             at.turns.pass_on();
-            take_scores<1>(at, scores);
+            take_scores<1>(keys.is_cached(tile), scales, at, scores);
         }
         give_back(at.queries);
         at.values.wait_filled();
@@ -215,8 +215,6 @@ private:
         at.keys.wait_filled();
         if (is_unscaled_k(is_cached))
             Scales::load(at.keys.scales() + at.own_scales, scales);
-        else
-            Scales::fill(1.0f, scales);
         if (!is_widened_k(is_cached) || !see_no_values)
             see();
         if constexpr (in_turn)
@@ -249,13 +247,17 @@ private:
         }
     }
 
-    // The scores that were started, when at most `pending` products are still under way.
+    // The scores that were started, when at most `pending` products are still under way, times the
+    // row scales of K.
     template <int pending>
-    static __device__ __forceinline__ void take_scores(Cursors& at,
-                                                       typename Rows::Scores& scores) {
+    static __device__ __forceinline__ void take_scores(bool is_cached,
+                                                       const typename Scales::Columns& scales,
+                                                       Cursors& at, typename Rows::Scores& scores) {
         ptx::wgmma_wait<pending>();
         ptx::wgmma_keep(scores);
         give_back(at.keys);
+        if (is_unscaled_k(is_cached))
+            Scales::apply(scales, scores);
     }
 
     // Weights, times the row scales of V.
