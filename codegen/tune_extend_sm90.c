@@ -204,9 +204,7 @@ void ftj_write_extend_sm90(struct ftj_text *text, const struct ftj_problem *prob
         {"slots_contiguous", problem->slots_contiguous},
         {"slot_table", problem->table == FTJ_TABLE_SLOTS},
         {"has_softcap", problem->has_softcap},
-        {"scales_k", false},
-        {"scales_v", problem->v_format != FTJ_KV_16BIT},
-        {"takes_turns", true},
+        {"takes_turns", shape->code_slots > 0 || shape->consumers > 2},
     };
     for (size_t i = 0; i < sizeof(flags) / sizeof(*flags); i++)
         ftj_text_printf(text, "    static constexpr bool %s = %s;\n", flags[i].name,

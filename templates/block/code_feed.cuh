@@ -43,8 +43,8 @@ struct CodeFeed {
     static constexpr bool is_bulk = run_rows > 0;
     static constexpr int runs = is_bulk ? rows / run_rows : rows;  // a lane looks up one
     using Tile = SwizzledTile<tokens, head_dim>;
-    using K = CodeRows<typename Config::KWiden, head_dim, rows, Config::scales_k>;
-    using V = CodeRows<typename Config::VWiden, head_dim, rows, Config::scales_v>;
+    using K = CodeRows<typename Config::KWiden, head_dim, rows, false>;
+    using V = CodeRows<typename Config::VWiden, head_dim, rows, true>;
     static constexpr bool are_alike = is_same<K, V>;  // and served by the same code
     static constexpr int slot_bytes = K::bytes > V::bytes ? K::bytes : V::bytes;
     static constexpr int shared_bytes = warps * slots * slot_bytes;

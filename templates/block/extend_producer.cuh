@@ -55,8 +55,9 @@ struct ExtendProducer {
     }
 
 private:
-    // What the block does next, by one thread: what the order before the last has left out of range,
-    // once more; else the next part of its work. When there is none, the last order is looked at too.
+    // What the block does next, by one thread: what the order before the last has left out of
+    // range, once more; else the next part of its work. When there is none, the last order is
+    // looked at too.
     static __device__ __forceinline__ void give(const ftj_extend_params& p, Work& work,
                                                 const typename Rings::OrderCursor& orders) {
         Order& order = orders.order();

@@ -2,12 +2,12 @@
 // What a thread of a warpgroup holds of its 64 query rows: two rows, g and g + 8 of its warp's 16;
 // of scores and of O columns 8 * i + 2 * c + e in [4 * i + 2 * h + e]. Lane is 4 * g + c.
 //
-// The reference of the softmax is a true score: the largest of the first tile in which the row sees a
-// key. Weights are what floats are, as exact at 2^60 as at 1, and later tiles need no maximum; only
-// where a sum leaves the range (a later score is 2^100 times the reference, or an O overflows) is the
-// unit done anew with a reference that follows the maximum: it moves when a score exceeds it by more
-// than 8 (in log2), whatever the scale of the logits. O is multiplied when the product under way has
-// ended, which is why weigh() only says by how much.
+// The reference of the softmax is a true score: the largest of the first tile in which the row sees
+// a key. Weights are what floats are, as exact at 2^60 as at 1, and later tiles need no maximum;
+// only where a sum leaves the range (a later score is 2^100 times the reference, or an O overflows)
+// is the unit done anew with a reference that follows the maximum: it moves when a score exceeds it
+// by more than 8 (in log2), whatever the scale of the logits. O is multiplied when the product
+// under way has ended, which is why weigh() only says by how much.
 #pragma once
 #include "block/final_row.cuh"
 #include "block/group_products.cuh"
@@ -22,7 +22,7 @@ struct GroupRows {
     using Unit = QueryTile<Config>;
     static constexpr int head_dim = Config::head_dim;
     static constexpr int tokens = Config::tile_tokens;
-    static constexpr float max_slack = 8.0f;  // log2
+    static constexpr float max_slack = 8.0f;          // log2
     static constexpr float most_sum = 1.2676506e30f;  // 2^100
     static constexpr float settled_sum = 16777216.0f;
     static constexpr bool always_follows = Element::largest_exponent < 127;  // no range to spare
@@ -124,8 +124,7 @@ struct GroupRows {
 #pragma unroll
         for (int h = 0; h < 2; h++) {
             constexpr uint32_t bias = 127;
-            const uint32_t exponent =
-                sum[h] > settled_sum ? ptx::float_bits(sum[h]) >> 23 : bias;
+            const uint32_t exponent = sum[h] > settled_sum ? ptx::float_bits(sum[h]) >> 23 : bias;
             ratio[h] = ptx::bits_float((2 * bias - exponent) << 23);
             reference[h] += float(int(exponent - bias));
             sum[h] *= ratio[h];
@@ -205,8 +204,7 @@ private:
         const uint32_t column = token + 2 * (ptx::thread_index() % 4);
 #pragma unroll
         for (int h = 0; h < 2; h++) {
-            const uint32_t mine =
-                ptx::made_anew(row) + 8 * h + ptx::thread_index() % warp_size / 4;
+            const uint32_t mine = ptx::made_anew(row) + 8 * h + ptx::thread_index() % warp_size / 4;
             const KeyRange keys = unit.run.seen_by(mine / p.group, p.requests.window);
             const uint32_t count = max_of(min_of(keys.end, end), keys.begin) - keys.begin;
             const uint32_t first = column - keys.begin;  // below it: past every count

@@ -27,8 +27,8 @@ struct TileRings {
     // A unit, or the block's part of one.
     struct Order {
         Unit unit;
-        uint32_t end;   // tile after the last; unit.tile: there is nothing more to do
-        uint32_t slot;  // of the partial result
+        uint32_t end;              // tile after the last; unit.tile: there is nothing more to do
+        uint32_t slot;             // of the partial result
         uint32_t follows_maximum;  // the softmax' reference
         uint32_t out_of_range;     // how many warps found that it should have
     };

@@ -9,13 +9,13 @@
 // their values, and under both products of the other consumers. Codes are widened once, by the
 // producer, into the tiles that all consumers read.
 //
-// Most units need no maximum (group_rows.cuh). One that does is ordered again by the producer when all
-// consumers have given its order back, and its results are written over by those who wrote them.
+// Most units need no maximum (group_rows.cuh). One that does is ordered again by the producer when
+// all consumers have given its order back, and its results are written over by those who wrote
+// them.
 //
 // Rounding: q, K and V operands are the model's 16-bit values; products are accumulated in fp32.
-// Codes are widened exactly and the row scale is put on the score, or on p, in fp32; or they are
-// widened with their row scale, and rounded once (Config::scales_k, scales_v). p is rounded to 16
-// bits; l sums the unscaled fp32 p.
+// Codes of K are widened exactly, and their row scale is put on the score in fp32; those of V are
+// widened with their row scale, and rounded once. p is rounded to 16 bits; l sums the fp32 p.
 #pragma once
 #include "block/extend_producer.cuh"
 #include "block/group_products.cuh"
@@ -163,7 +163,7 @@ private:
             await_outputs(rows, out);
             if (tile > first)
                 give_back(at.values);
-            round(keys.is_cached(tile), at, scores, weights);
+            Rows::round(scores, weights);
             if (++tile == end)
                 break;
             // Values that are to be seen have come before these keys: one fence for both.
@@ -195,25 +195,15 @@ private:
     static __device__ __forceinline__ bool is_widened_v(bool is_cached) {
         return Config::VWiden::is_coded && is_cached;
     }
-    // And still without their row scales.
-    static __device__ __forceinline__ bool is_unscaled_k(bool is_cached) {
-        return is_widened_k(is_cached) && !Config::scales_k;
-    }
-    static __device__ __forceinline__ bool is_unscaled_v(bool is_cached) {
-        return is_widened_v(is_cached) && !Config::scales_v;
-    }
-
     // Row scales of K are loaded before the products start: later loads would queue up behind
-    // those. Either side's have landed when its stage is given back. K's are in registers before
-    // the fence that the products start after, V's are in the weights, and a stage is given back
-    // when its products have ended.
+    // those. They have landed when the stage is given back, which is when its products have ended.
     template <bool in_turn>
     static __device__ __forceinline__ void start_scores(uint32_t query, bool is_cached,
                                                         bool see_no_values, Cursors& at,
                                                         typename Scales::Columns& scales,
                                                         typename Rows::Scores& scores) {
         at.keys.wait_filled();
-        if (is_unscaled_k(is_cached))
+        if (is_widened_k(is_cached))
             Scales::load(at.keys.scales() + at.own_scales, scales);
         if (!is_widened_k(is_cached) || !see_no_values)
             see();
@@ -256,21 +246,8 @@ private:
         ptx::wgmma_wait<pending>();
         ptx::wgmma_keep(scores);
         give_back(at.keys);
-        if (is_unscaled_k(is_cached))
+        if (is_widened_k(is_cached))
             Scales::apply(scales, scores);
-    }
-
-    // Weights, times the row scales of V.
-    static __device__ __forceinline__ void round(bool is_cached, const Cursors& at,
-                                                 typename Rows::Scores& scores,
-                                                 typename Rows::Weights& weights) {
-        if (is_unscaled_v(is_cached)) {
-            typename Scales::Columns scales;
-            at.values.wait_filled();
-            Scales::load(at.values.scales() + at.own_scales, scales);
-            Scales::apply(scales, scores);
-        }
-        Rows::round(scores, weights);
     }
 };
 

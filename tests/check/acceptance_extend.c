@@ -302,7 +302,8 @@ void acceptance_extend_of_large_logits(struct check_row *row)
 }
 
 /* Keys whose scores rise by e^3.6 from one to the next: a tile's are past every sum of those before
- * it, whatever they were taken relative to. A second request of ordinary ones, in the same blocks. */
+ * it, whatever they were taken relative to. A second request of ordinary ones, in the same blocks.
+ */
 static void fill_rising(struct extend_case *c, struct check_row *row)
 {
     const struct attention_shape *shape = &c->shape.attention;
