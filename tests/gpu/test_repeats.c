@@ -19,18 +19,22 @@ struct variant {
     ftj_kv_format v;
     ftj_dtype dtype;
     float softcap;
+    float sm_scale; /* 0: the usual */
 };
 
-/* The last three with one head_dim only: mixed formats; and consumers that a cap holds up, so that
- * the producer is far ahead of them. */
+/* The last five with one head_dim only: mixed formats; consumers that a cap holds up, so that the
+ * producer is far ahead of them; and logits of a standard deviation of 60, for which units are done
+ * twice. */
 static const struct variant variants[] = {
-    {FTJ_KV_16BIT, FTJ_KV_16BIT, FTJ_DTYPE_BF16, 0},
-    {FTJ_KV_16BIT, FTJ_KV_16BIT, FTJ_DTYPE_FP16, 0},
-    {FTJ_KV_FP8, FTJ_KV_FP8, FTJ_DTYPE_BF16, 0},
-    {FTJ_KV_NVFP4, FTJ_KV_NVFP4, FTJ_DTYPE_BF16, 0},
-    {FTJ_KV_FP8, FTJ_KV_NVFP4, FTJ_DTYPE_BF16, 0},
-    {FTJ_KV_16BIT, FTJ_KV_FP8, FTJ_DTYPE_BF16, 0},
-    {FTJ_KV_FP8, FTJ_KV_FP8, FTJ_DTYPE_BF16, 15},
+    {FTJ_KV_16BIT, FTJ_KV_16BIT, FTJ_DTYPE_BF16, 0, 0},
+    {FTJ_KV_16BIT, FTJ_KV_16BIT, FTJ_DTYPE_FP16, 0, 0},
+    {FTJ_KV_FP8, FTJ_KV_FP8, FTJ_DTYPE_BF16, 0, 0},
+    {FTJ_KV_NVFP4, FTJ_KV_NVFP4, FTJ_DTYPE_BF16, 0, 0},
+    {FTJ_KV_FP8, FTJ_KV_NVFP4, FTJ_DTYPE_BF16, 0, 0},
+    {FTJ_KV_16BIT, FTJ_KV_FP8, FTJ_DTYPE_BF16, 0, 0},
+    {FTJ_KV_FP8, FTJ_KV_FP8, FTJ_DTYPE_BF16, 15, 0},
+    {FTJ_KV_16BIT, FTJ_KV_16BIT, FTJ_DTYPE_BF16, 0, 5},
+    {FTJ_KV_NVFP4, FTJ_KV_NVFP4, FTJ_DTYPE_BF16, 0, 5},
 };
 
 static bool build(struct extend_case *c, struct check_row *row, const struct variant *variant,
@@ -41,6 +45,7 @@ static bool build(struct extend_case *c, struct check_row *row, const struct var
                       .v_format = variant->v,
                       .dtype = variant->dtype,
                       .softcap = variant->softcap,
+                      .sm_scale = variant->sm_scale,
                       .head_dim = head_dim,
                       .num_kv_heads = HEADS,
                       .group = GROUP,
@@ -97,7 +102,7 @@ cleanup:
 
 static void repeat_all(struct check_row *row, uint32_t head_dim, bool is_short)
 {
-    const size_t count = sizeof(variants) / sizeof(*variants) - (head_dim == 128 ? 0 : 3);
+    const size_t count = sizeof(variants) / sizeof(*variants) - (head_dim == 128 ? 0 : 5);
     for (size_t i = 0; i < count; i++)
         repeat(row, &variants[i], head_dim, is_short);
 }
