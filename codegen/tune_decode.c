@@ -147,7 +147,8 @@ static bool has_registers(const struct ftj_problem *problem, const struct ftj_co
 
 /* How many kv heads the warps of a block have side by side. Memory gives 64 bytes at once, which
  * are the scales of several heads, or more than a short row: where the rows of one head do not
- * follow each other in runs, those of all heads of a token do. */
+ * follow each other in runs, those of all heads of a token do. Not where there are few keys, which
+ * the warps of a block had better share: it is latency that counts then. */
 static uint32_t heads_side_by_side(const struct ftj_problem *problem,
                                    const struct ftj_config *config)
 {
@@ -155,7 +156,8 @@ static uint32_t heads_side_by_side(const struct ftj_problem *problem,
     const bool is_run = problem->page_size >= RUN_TOKENS &&
                         codes->slot_stride_bytes < 2 * (uint64_t)codes->row_bytes;
     uint32_t heads = config->num_warps;
-    if (is_run || is_query_shared(problem, config->n_tiles, config->num_warps))
+    if (is_run || problem->has_few_keys ||
+        is_query_shared(problem, config->n_tiles, config->num_warps))
         return 1;
     while (problem->kv.shape.num_kv_heads % heads)
         heads /= 2;

@@ -170,7 +170,7 @@ Test(problem, each_kernel_depends_on_no_more_than_it_uses)
     other.store_dtype = FTJ_DTYPE_FP32;
     other.generic_dtype = FTJ_DTYPE_FP32;
     other.sm_scale = 3;
-    other.window = 100;
+    other.window = FTJ_FEW_KEYS;
     other.max_blocks = 7;
     static const struct {
         enum ftj_kernel_op op;
