@@ -16,6 +16,7 @@
 #define WIDE_WARPS          8u   /* an SM runs with 255 registers each */
 #define NARROW_REGISTERS    72u  /* O, Q and scores of a kernel that is to run sixteen warps */
 #define COPY_REGISTERS      8u   /* where lanes copy rows themselves, and 128 registers are all */
+#define NHD_REGISTERS       4u   /* the same where a row of all heads is one run of memory */
 #define TWELVE_WARPS        12u  /* may have 168 */
 #define TWELVE_REGISTERS    104u /* O and scores of one that is to run twelve, with Q in memory */
 #define MAX_N_TILES         4u   /* past it the scores take too many registers */
@@ -175,9 +176,12 @@ bool ftj_tune_decode(const struct ftj_problem *problem, const struct ftj_device 
         {4, 4, 1, 32, 2}, {3, 4, 1, 32, 2}, {2, 4, 1, 32, 3}, {2, 4, 1, 16, 3}, {1, 8, 1, 32, 2},
         {1, 8, 1, 16, 3}, {2, 4, 1, 16, 2}, {1, 8, 1, 16, 2}, {1, 4, 1, 16, 3}, {1, 4, 1, 16, 2},
         {1, 2, 1, 16, 3}, {1, 2, 1, 16, 2}, {1, 1, 1, 16, 2}, {1, 1, 1, 16, 1}};
+    const ftj_kv_array *codes = &problem->kv.k.codes;
+    const uint32_t registers =
+        codes->head_stride_bytes == codes->row_bytes ? NHD_REGISTERS : COPY_REGISTERS;
     config->n_tiles = ftj_decode_tiles(problem);
     for (size_t i = 0; i < sizeof(shapes) / sizeof(*shapes); i++) {
-        if (!has_registers(problem, config, &shapes[i], COPY_REGISTERS))
+        if (!has_registers(problem, config, &shapes[i], registers))
             continue;
         config->min_blocks = shapes[i].blocks;
         config->num_warps = shapes[i].warps;
