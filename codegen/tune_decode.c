@@ -24,6 +24,7 @@
 #define BULK_ALIGNMENT      16u
 #define RUN_TOKENS          16u /* rows of one head that follow each other: worth a fetch alone */
 #define MAX_STAGES          8u
+#define MAX_PART_BYTES      16384u /* of the rows of several kv heads that a block leaves as a part */
 #define MERGE_BYTES         68u
 #define RANGE_BYTES         36u /* a block's range of tiles */
 #define RANGE_OF_RUNS_BYTES 44u
@@ -149,18 +150,23 @@ static bool has_registers(const struct ftj_problem *problem, const struct ftj_co
 /* How many kv heads the warps of a block have side by side. Memory gives 64 bytes at once, which
  * are the scales of several heads, or more than a short row: where the rows of one head do not
  * follow each other in runs, those of all heads of a token do. Not where there are few keys, which
- * the warps of a block had better share: it is latency that counts then. */
+ * the warps of a block had better share: it is latency that counts then; nor so many that the parts
+ * of their units, which have the rows of all of them, take longer to write and to read. */
 static uint32_t heads_side_by_side(const struct ftj_problem *problem,
                                    const struct ftj_config *config)
 {
     const ftj_kv_array *codes = &problem->kv.k.codes;
     const bool is_run = problem->page_size >= RUN_TOKENS &&
                         codes->slot_stride_bytes < 2 * (uint64_t)codes->row_bytes;
+    const uint32_t queries = problem->run_queries > 1 ? problem->run_queries : 1;
+    const uint32_t columns = problem->group * queries;
+    const uint32_t rows = columns < 8 * config->n_tiles ? columns : 8 * config->n_tiles;
     uint32_t heads = config->num_warps;
     if (is_run || problem->has_few_keys ||
         is_query_shared(problem, config->n_tiles, config->num_warps))
         return 1;
-    while (problem->kv.shape.num_kv_heads % heads)
+    while (problem->kv.shape.num_kv_heads % heads ||
+           (heads > 1 && heads * rows * problem->head_dim * 4 > MAX_PART_BYTES))
         heads /= 2;
     return heads;
 }
