@@ -195,6 +195,21 @@ Test(problem, each_kernel_depends_on_no_more_than_it_uses)
     cr_expect_eq(memcmp(&a, &b, sizeof(a)), 0, "a combine has no scores");
 }
 
+Test(problem, a_small_window_leaves_a_decode_few_keys)
+{
+    static const struct {
+        uint32_t window;
+        bool has_few_keys;
+    } rows[] = {{0, false}, {1, true}, {FTJ_FEW_KEYS - 1, true}, {FTJ_FEW_KEYS, false}};
+    ftj_attention_desc desc = desc_of(FTJ_KV_FP8, FTJ_KV_NVFP4, FTJ_KV_PACKED);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        desc.window = rows[i].window;
+        cr_expect_eq(problem_of(FTJ_KERNEL_DECODE, &desc).has_few_keys, rows[i].has_few_keys);
+        cr_expect_eq(problem_of(FTJ_KERNEL_SHORT, &desc).has_few_keys, rows[i].has_few_keys);
+        cr_expect_not(problem_of(FTJ_KERNEL_COMBINE, &desc).has_few_keys);
+    }
+}
+
 Test(problem, needs_are_those_of_types_formats_and_tables)
 {
     ftj_attention_desc desc = desc_of(FTJ_KV_16BIT, FTJ_KV_NVFP4, FTJ_KV_NHD);
