@@ -5,8 +5,8 @@
 
 #include "codegen/problem.h"
 
-/* One kind of layer of a model. Layers that differ in window, sinks or scale alone share kernels.
- */
+/* One kind of layer of a model. Layers that differ in window, sinks or scale alone share kernels,
+ * but for a decode whose window leaves few keys. */
 struct ftj_preset_layer {
     const char *model;
     const char *kind; /* "full", "window", or the name of a kind that has no kernel yet */

@@ -245,6 +245,8 @@ void ftj_problem_init(struct ftj_problem *problem, enum ftj_kernel_op op,
         problem->io_dtype = or_default(desc->generic_dtype, problem->dtype);
     if (op == FTJ_KERNEL_DECODE || op == FTJ_KERNEL_COMBINE)
         problem->group = group_of(desc);
+    if (op == FTJ_KERNEL_DECODE)
+        problem->has_few_keys = desc->window && desc->window < FTJ_FEW_KEYS;
     if (op == FTJ_KERNEL_DECODE || op == FTJ_KERNEL_GENERIC || op == FTJ_KERNEL_EXTEND) {
         problem->table = desc->table;
         problem->has_softcap = desc->softcap > 0.0f;

@@ -34,6 +34,9 @@ enum ftj_need {
     FTJ_NEED_SOFTCAP = 1u << 7,
 };
 
+/* Keys of a window under which a decode is dealt for latency: a tile or two for every warp. */
+#define FTJ_FEW_KEYS 512u
+
 struct ftj_problem {
     enum ftj_kernel_op op;
     ftj_dtype dtype;    /* of Q, O, a 16-bit cache; never DEFAULT */
@@ -47,6 +50,7 @@ struct ftj_problem {
     uint32_t page_size;
     ftj_kv_table table;
     bool has_softcap;
+    bool has_few_keys;     /* decode: the window leaves a query less than FTJ_FEW_KEYS */
     bool slots_contiguous; /* rows of one (page, head) follow each other without a gap, from a
                               16-byte boundary: they can be copied as one span */
     ftj_kv_layout kv;      /* for alignments */

@@ -97,6 +97,8 @@ void ftj_problem_write(struct ftj_text *text, const struct ftj_problem *problem,
                     table_names[problem->table], problem->has_softcap);
     if (problem->run_queries)
         ftj_text_printf(text, " queries=%u", problem->run_queries);
+    if (problem->has_few_keys)
+        ftj_text_printf(text, " few_keys=1");
     ftj_text_printf(text, " strides=");
     if (problem->kv.shape.page_size)
         write_strides(text, &kv);
@@ -244,13 +246,19 @@ static void take_strides(struct cursor *cursor, ftj_kv_layout *kv)
                                   "strides= is neither - nor six times offset/page/head/slot");
 }
 
+/* Whether a field that some problems have comes next. */
+static bool comes_next(const struct cursor *cursor, const char *name)
+{
+    const size_t size = strlen(name);
+    return !cursor->status && (size_t)(cursor->end - cursor->at) >= size + 2 &&
+           cursor->at[0] == ' ' && memcmp(cursor->at + 1, name, size) == 0 &&
+           cursor->at[1 + size] == '=';
+}
+
 /* A decode, or its combine, that is for runs of queries has a field more. */
 static void take_run(struct cursor *cursor, enum ftj_kernel_op *op, ftj_attention_desc *desc)
 {
-    static const char name[] = " queries=";
-    const size_t size = sizeof(name) - 1;
-    if (cursor->status || (size_t)(cursor->end - cursor->at) < size ||
-        memcmp(cursor->at, name, size) != 0)
+    if (!comes_next(cursor, "queries"))
         return;
     desc->short_queries = take_number(cursor, "queries", 2, MAX_QUERIES);
     if (*op == FTJ_KERNEL_DECODE)
@@ -261,6 +269,17 @@ static void take_run(struct cursor *cursor, enum ftj_kernel_op *op, ftj_attentio
         cursor->status =
             ftj_fail(NULL, FTJ_E_INVALID, "queries= is for op=decode and op=combine, not op=%s",
                      op_names[*op]);
+}
+
+/* So has one whose window is small; any such window stands for it. */
+static void take_few_keys(struct cursor *cursor, enum ftj_kernel_op op, ftj_attention_desc *desc)
+{
+    if (!comes_next(cursor, "few_keys"))
+        return;
+    desc->window = take_number(cursor, "few_keys", 1, 1);
+    if (!cursor->status && op != FTJ_KERNEL_DECODE && op != FTJ_KERNEL_SHORT)
+        cursor->status =
+            ftj_fail(NULL, FTJ_E_INVALID, "few_keys= is for op=decode, not op=%s", op_names[op]);
 }
 
 /* The descriptor of which the problem is a part. */
@@ -282,6 +301,7 @@ static void take_desc(struct cursor *cursor, enum ftj_kernel_op *op, ftj_attenti
     desc->softcap = take_number(cursor, "softcap", 0, 1) ? 1.0f : 0.0f;
     desc->num_q_heads = group * shape.num_kv_heads;
     take_run(cursor, op, desc);
+    take_few_keys(cursor, *op, desc);
     if (!cursor->status)
         cursor->status = ftj_kv_layout_init(&desc->kv, &shape);
     take_strides(cursor, &desc->kv);

@@ -16,6 +16,7 @@
 #define WIDE_WARPS          8u   /* an SM runs with 255 registers each */
 #define NARROW_REGISTERS    72u  /* O, Q and scores of a kernel that is to run sixteen warps */
 #define COPY_REGISTERS      8u   /* where lanes copy rows themselves, and 128 registers are all */
+#define NHD_REGISTERS       4u   /* the same where a row of all heads is one run of memory */
 #define TWELVE_WARPS        12u  /* may have 168 */
 #define TWELVE_REGISTERS    104u /* O and scores of one that is to run twelve, with Q in memory */
 #define MAX_N_TILES         4u   /* past it the scores take too many registers */
@@ -23,6 +24,7 @@
 #define BULK_ALIGNMENT      16u
 #define RUN_TOKENS          16u /* rows of one head that follow each other: worth a fetch alone */
 #define MAX_STAGES          8u
+#define MAX_PART_BYTES      16384u /* of the rows of several kv heads that a block leaves as a part */
 #define MERGE_BYTES         68u
 #define RANGE_BYTES         36u /* a block's range of tiles */
 #define RANGE_OF_RUNS_BYTES 44u
@@ -147,17 +149,24 @@ static bool has_registers(const struct ftj_problem *problem, const struct ftj_co
 
 /* How many kv heads the warps of a block have side by side. Memory gives 64 bytes at once, which
  * are the scales of several heads, or more than a short row: where the rows of one head do not
- * follow each other in runs, those of all heads of a token do. */
+ * follow each other in runs, those of all heads of a token do. Not where there are few keys, which
+ * the warps of a block had better share: it is latency that counts then; nor so many that the parts
+ * of their units, which have the rows of all of them, take longer to write and to read. */
 static uint32_t heads_side_by_side(const struct ftj_problem *problem,
                                    const struct ftj_config *config)
 {
     const ftj_kv_array *codes = &problem->kv.k.codes;
     const bool is_run = problem->page_size >= RUN_TOKENS &&
                         codes->slot_stride_bytes < 2 * (uint64_t)codes->row_bytes;
+    const uint32_t queries = problem->run_queries > 1 ? problem->run_queries : 1;
+    const uint32_t columns = problem->group * queries;
+    const uint32_t rows = columns < 8 * config->n_tiles ? columns : 8 * config->n_tiles;
     uint32_t heads = config->num_warps;
-    if (is_run || is_query_shared(problem, config->n_tiles, config->num_warps))
+    if (is_run || problem->has_few_keys ||
+        is_query_shared(problem, config->n_tiles, config->num_warps))
         return 1;
-    while (problem->kv.shape.num_kv_heads % heads)
+    while (problem->kv.shape.num_kv_heads % heads ||
+           (heads > 1 && heads * rows * problem->head_dim * 4 > MAX_PART_BYTES))
         heads /= 2;
     return heads;
 }
@@ -173,9 +182,12 @@ bool ftj_tune_decode(const struct ftj_problem *problem, const struct ftj_device 
         {4, 4, 1, 32, 2}, {3, 4, 1, 32, 2}, {2, 4, 1, 32, 3}, {2, 4, 1, 16, 3}, {1, 8, 1, 32, 2},
         {1, 8, 1, 16, 3}, {2, 4, 1, 16, 2}, {1, 8, 1, 16, 2}, {1, 4, 1, 16, 3}, {1, 4, 1, 16, 2},
         {1, 2, 1, 16, 3}, {1, 2, 1, 16, 2}, {1, 1, 1, 16, 2}, {1, 1, 1, 16, 1}};
+    const ftj_kv_array *codes = &problem->kv.k.codes;
+    const uint32_t registers =
+        codes->head_stride_bytes == codes->row_bytes ? NHD_REGISTERS : COPY_REGISTERS;
     config->n_tiles = ftj_decode_tiles(problem);
     for (size_t i = 0; i < sizeof(shapes) / sizeof(*shapes); i++) {
-        if (!has_registers(problem, config, &shapes[i], COPY_REGISTERS))
+        if (!has_registers(problem, config, &shapes[i], registers))
             continue;
         config->min_blocks = shapes[i].blocks;
         config->num_warps = shapes[i].warps;

@@ -99,6 +99,8 @@ static ftj_status set_workspace(const struct ftj_attention *attn, const ftj_deco
     return status;
 }
 
+#define FEW_UNITS 16u /* decode blocks to a unit, and more */
+
 static uint32_t log2_up(uint32_t v)
 {
     uint32_t shift = 0;
@@ -125,7 +127,11 @@ static void set_deal(const struct ftj_decode_plan *plan, ftj_decode_params *para
     params->block_units = num_units > params->blocks
                               ? (uint32_t)((num_units + params->blocks - 1) / params->blocks)
                               : 1;
-    params->all_units = num_units > plan->blocks ? 0 : (uint32_t)num_units;
+    /* A combine by unit is a smaller grid; but of a few blocks, which then read the many parts that
+     * blocks of one ring make, it took longer than one with most blocks idle (1 x 1024, bf16). */
+    const bool reads_many =
+        config->num_warps == config->warps_per_tile && num_units * FEW_UNITS < params->blocks;
+    params->all_units = num_units > plan->blocks || reads_many ? 0 : (uint32_t)num_units;
 }
 
 void ftj_args_short(const struct ftj_attention *attn, const ftj_extend_args *args,

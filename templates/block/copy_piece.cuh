@@ -5,29 +5,17 @@
 
 namespace ftj {
 
-// cp.async moves no less than 4 bytes: block scales of an odd number of blocks go by hand.
+// The piece, or zeros where its row is not visible. cp.async moves no less than 4 bytes: block
+// scales of an odd number of blocks go by hand.
 template <int chunk>
-FTJ_DEVICE void move_piece(uint32_t shared, const unsigned char* global) {
+FTJ_DEVICE void fetch_piece(uint32_t shared, const unsigned char* global, bool is_visible) {
     if constexpr (chunk >= 4)
-        Copy::copy<chunk>(shared, global);
+        Copy::copy_or_clear<chunk>(shared, global, is_visible);
     else if constexpr (chunk == 2)
-        ptx::st_shared_u16(shared, *reinterpret_cast<const uint16_t*>(global));
+        ptx::st_shared_u16(shared,
+                           is_visible ? *reinterpret_cast<const uint16_t*>(global) : uint16_t(0));
     else
-        ptx::st_shared_u8(shared, *global);
-}
-
-template <int chunk>
-FTJ_DEVICE void clear_piece(uint32_t shared) {
-    if constexpr (chunk == 16)
-        ptx::st_shared_v4(shared, {});
-    else if constexpr (chunk == 8)
-        ptx::st_shared_v2(shared, {});
-    else if constexpr (chunk == 4)
-        ptx::st_shared_u32(shared, 0);
-    else if constexpr (chunk == 2)
-        ptx::st_shared_u16(shared, 0);
-    else
-        ptx::st_shared_u8(shared, 0);
+        ptx::st_shared_u8(shared, is_visible ? *global : uint8_t(0));
 }
 
 }  // namespace ftj

@@ -16,6 +16,18 @@ struct Copy {
         else
             ptx::st_shared_u32(shared, *static_cast<const uint32_t*>(global));
     }
+    template <int bytes>
+    static __device__ __forceinline__ void copy_or_clear(uint32_t shared, const void* global,
+                                                         bool is_copied) {
+        if (is_copied)
+            copy<bytes>(shared, global);
+        else if constexpr (bytes == 16)
+            ptx::st_shared_v4(shared, {});
+        else if constexpr (bytes == 8)
+            ptx::st_shared_v2(shared, {});
+        else
+            ptx::st_shared_u32(shared, 0);
+    }
     static __device__ __forceinline__ void commit() {}
     template <int pending>
     static __device__ __forceinline__ void wait() {}

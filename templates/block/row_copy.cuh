@@ -82,10 +82,8 @@ private:
             const uint32_t to = shared + row * pitch + byte;
             if (mine > piece)
                 continue;
-            if (row < seen.first || row >= seen.last)
-                clear_piece<chunk>(to);
-            else
-                move_piece<chunk>(to, pointer<const unsigned char>(from));
+            fetch_piece<chunk>(to, pointer<const unsigned char>(from),
+                               row >= seen.first && row < seen.last);
         }
     }
 };

@@ -32,7 +32,7 @@ struct Stage {
 
     using Layout = ArrayLayout<Config, tokens>;
     static constexpr int bytes = records ? num_pages * Config::record_bytes : Layout::bytes;
-    // Of a stage: filled (all of it has come) and, where warps share it, free (every lane has read
+    // Of a stage: filled (all of it has come) and, where warps share it, free (every warp has read
     // it).
     static constexpr int stage_barriers = warps == 1 ? 8 : 16;
     static constexpr int barrier_bytes = num_stages * stage_barriers;
@@ -104,7 +104,7 @@ struct Stage {
                 for (int stage = 0; stage < num_stages; stage++) {
                     ptx::mbarrier_init(filled_of(stage), 1);
                     if constexpr (warps > 1)
-                        ptx::mbarrier_init(free_of(stage), warps * warp_size);
+                        ptx::mbarrier_init(free_of(stage), warps);
                 }
                 ptx::fence_mbarrier_init();
             }
@@ -131,15 +131,16 @@ struct Stage {
         }
 
         // The address of the next tile, once it has arrived. The stage read before it is free then
-        // for who fills: every lane is past it. Lanes say so here and not where they have read it,
-        // since a lane's arrival may overtake loads of its own that nothing has used yet.
+        // for who fills: every lane is past it. A warp says so here and not where it has read it,
+        // since an arrival may overtake loads that nothing has used yet; and once, since those of
+        // 32 lanes are made one after another.
         __device__ __forceinline__ uint32_t wait() {
             ptx::mbarrier_wait(filled_of(read), parity);
-            if constexpr (warps == 1) {
-                ptx::sync_warp();
-            } else {
+            ptx::sync_warp();
+            if constexpr (warps > 1) {
                 const uint32_t before = free_of(read == 0 ? num_stages - 1 : read - 1);
-                ptx::mbarrier_arrive(before);
+                if (ptx::thread_index() % warp_size == 0)
+                    ptx::mbarrier_arrive(before);
                 if (fills())
                     ptx::mbarrier_wait(before, parity);
             }

@@ -164,7 +164,8 @@ private:
         }
     }
 
-    // Rolled up: it serves the ends of requests, and caches whose rows lie apart.
+    // Rolled up where it serves the ends of requests alone. Elsewhere it is half of the main loop,
+    // so what a piece's address has of its row is made as simple as it can be.
     template <int row_bytes, int chunk>
     static __device__ __forceinline__ void fetch_rows(const ftj_array_params& array,
                                                       uint32_t shared, const Rows& rows) {
@@ -172,28 +173,35 @@ private:
             constexpr uint32_t chunks = row_bytes / chunk;
             constexpr uint32_t total = tokens * chunks;
             static_assert(row_bytes % chunk == 0, "a row is whole chunks");
+            constexpr bool whole_rows = warp_size % chunks == 0;  // at a time
+            constexpr bool own_row = chunks == 1 && tokens == warp_size;
             constexpr int unroll = spans ? 1 : 4;
             const uint32_t lane = ptx::thread_index() % warp_size;
-            const uint64_t head = array.base + rows.head * array.head_stride;
+            uint64_t base = array.base + rows.head * array.head_stride;
+            if constexpr (one_page) {
+                const uint32_t first = rows.place.offset + (whole_rows ? lane / chunks : 0);
+                base += rows.place.page * array.page_stride + first * array.slot_stride;
+            }
 #pragma unroll unroll
             for (uint32_t at = 0; at < total; at += warp_size) {
-                const uint32_t piece = min_of(at + lane, total - 1);
-                const uint32_t row = piece / chunks;
-                uint32_t page = rows.place.page;
-                uint32_t offset = rows.place.offset + row;
-                if constexpr (!one_page) {
-                    page = ptx::shfl(rows.place.page, row);
-                    offset = ptx::shfl(rows.place.offset, row);
+                const uint32_t piece = whole_rows ? at + lane : min_of(at + lane, total - 1);
+                const uint32_t row = whole_rows ? at / chunks + lane / chunks : piece / chunks;
+                const uint32_t byte = (whole_rows ? lane : piece) % chunks * chunk;
+                uint64_t from = base + byte;
+                if constexpr (one_page) {
+                    from += (whole_rows ? at / chunks : row) * array.slot_stride;
+                } else {
+                    const uint32_t page =
+                        own_row ? rows.place.page : ptx::shfl(rows.place.page, row);
+                    from += page * array.page_stride;
+                    if constexpr (page_size > 1)
+                        from += (own_row ? rows.place.offset : ptx::shfl(rows.place.offset, row)) *
+                                array.slot_stride;
                 }
-                if (at + lane >= total)
+                if (total % warp_size != 0 && at + lane >= total)
                     continue;
-                const uint32_t to = shared + piece * chunk;
-                if (row < rows.first || row >= rows.last)
-                    clear_piece<chunk>(to);
-                else
-                    move_piece<chunk>(to, pointer<const unsigned char>(
-                                              head + page * array.page_stride +
-                                              offset * array.slot_stride + piece % chunks * chunk));
+                fetch_piece<chunk>(shared + piece * chunk, pointer<const unsigned char>(from),
+                                   row >= rows.first && row < rows.last);
             }
         }
     }

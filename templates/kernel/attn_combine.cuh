@@ -5,10 +5,9 @@
 //   O = sum_i out_i 2^(max_i - max) / sum_i sum_i 2^(max_i - max)
 //
 // The work was cut by lengths and grid alone, so that a block finds out by itself, while the decode
-// still runs, which segment it has: unit `block_index / chunks`, or where there are more units than
-// decode blocks, the one that starts in that block and goes on in the next. It serves
-// rows_per_block rows of it; thread = (share of the parts, row, four columns). Grid: units, or
-// decode blocks, * chunks.
+// still runs, which segment it has: unit `block_index / chunks`, or without all_units the one that
+// starts in that decode block and goes on in the next. It serves rows_per_block rows of it; thread
+// = (share of the parts, row, four columns). Grid: units, or decode blocks, * chunks.
 #pragma once
 #include "block/part_sum.cuh"
 #include "block/segments.cuh"

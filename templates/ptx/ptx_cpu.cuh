@@ -74,6 +74,17 @@ FTJ_DEVICE void cp_async_8(uint32_t shared, const void* global) {
 FTJ_DEVICE void cp_async_4(uint32_t shared, const void* global) {
     running_block->calls->copy_issue(running_block, shared, global, 4);
 }
+template <uint32_t chunk>
+FTJ_DEVICE void cp_async_of(uint32_t shared, const void* global, uint32_t bytes) {
+    alignas(16) static const unsigned char zeros[16] = {};
+    const void* from = bytes ? global : zeros;
+    if constexpr (chunk == 16)
+        cp_async_16(shared, from);
+    else if constexpr (chunk == 8)
+        cp_async_8(shared, from);
+    else
+        cp_async_4(shared, from);
+}
 FTJ_DEVICE void cp_async_commit() { running_block->calls->copy_commit(running_block); }
 template <int pending>
 FTJ_DEVICE void cp_async_wait() {

@@ -42,17 +42,6 @@ FTJ_DEVICE void cp_async_mbarrier_arrive(uint32_t barrier) {
     cp_async_wait<0>();
     mbarrier_arrive(barrier);
 }
-template <uint32_t chunk>
-FTJ_DEVICE void cp_async_of(uint32_t shared, const void* global, uint32_t bytes) {
-    alignas(16) static const unsigned char zeros[16] = {};
-    const void* from = bytes ? global : zeros;
-    if constexpr (chunk == 16)
-        cp_async_16(shared, from);
-    else if constexpr (chunk == 8)
-        cp_async_8(shared, from);
-    else
-        cp_async_4(shared, from);
-}
 FTJ_DEVICE void sync_group(uint32_t id, uint32_t threads) {
     running_block->calls->sync_group(running_block, id, threads);
 }

@@ -30,22 +30,6 @@ FTJ_DEVICE void cp_async_mbarrier_arrive(uint32_t barrier) {
                  : "r"(barrier)
                  : "memory");
 }
-// cp.async of `chunk` (16, 8 or 4) bytes, of which the first `bytes` are read and the rest are
-// zeros. PTX ISA 7.0.
-template <uint32_t chunk>
-FTJ_DEVICE void cp_async_of(uint32_t shared, const void* global, uint32_t bytes) {
-    static_assert(chunk == 16 || chunk == 8 || chunk == 4, "what cp.async can move");
-    if constexpr (chunk == 16)
-        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
-                     :
-                     : "r"(shared), "l"(global), "r"(bytes)
-                     : "memory");
-    else
-        asm volatile("cp.async.ca.shared.global [%0], [%1], %3, %2;"
-                     :
-                     : "r"(shared), "l"(global), "r"(bytes), "n"(chunk)
-                     : "memory");
-}
 
 // prmt whose constant selector has bytes with bit 3 set: those are eight times the byte's top bit.
 template <uint32_t selector>

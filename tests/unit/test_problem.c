@@ -170,7 +170,7 @@ Test(problem, each_kernel_depends_on_no_more_than_it_uses)
     other.store_dtype = FTJ_DTYPE_FP32;
     other.generic_dtype = FTJ_DTYPE_FP32;
     other.sm_scale = 3;
-    other.window = 100;
+    other.window = FTJ_FEW_KEYS;
     other.max_blocks = 7;
     static const struct {
         enum ftj_kernel_op op;
@@ -193,6 +193,21 @@ Test(problem, each_kernel_depends_on_no_more_than_it_uses)
     const struct ftj_problem a = problem_of(FTJ_KERNEL_COMBINE, &plain);
     const struct ftj_problem b = problem_of(FTJ_KERNEL_COMBINE, &other);
     cr_expect_eq(memcmp(&a, &b, sizeof(a)), 0, "a combine has no scores");
+}
+
+Test(problem, a_small_window_leaves_a_decode_few_keys)
+{
+    static const struct {
+        uint32_t window;
+        bool has_few_keys;
+    } rows[] = {{0, false}, {1, true}, {FTJ_FEW_KEYS - 1, true}, {FTJ_FEW_KEYS, false}};
+    ftj_attention_desc desc = desc_of(FTJ_KV_FP8, FTJ_KV_NVFP4, FTJ_KV_PACKED);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        desc.window = rows[i].window;
+        cr_expect_eq(problem_of(FTJ_KERNEL_DECODE, &desc).has_few_keys, rows[i].has_few_keys);
+        cr_expect_eq(problem_of(FTJ_KERNEL_SHORT, &desc).has_few_keys, rows[i].has_few_keys);
+        cr_expect_not(problem_of(FTJ_KERNEL_COMBINE, &desc).has_few_keys);
+    }
 }
 
 Test(problem, needs_are_those_of_types_formats_and_tables)

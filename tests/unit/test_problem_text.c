@@ -124,24 +124,32 @@ Test(problem_text, round_trips_runs_of_queries)
     }
 }
 
-/* The field of a decode is no other kernel's. */
-Test(problem_text, refuses_runs_of_queries_for_other_kernels)
+/* The fields of a decode are no other kernel's. */
+static void refuses_of_an_extend(enum ftj_kernel_op op, const ftj_attention_desc *desc,
+                                 const char *field)
 {
-    ftj_attention_desc desc;
     struct ftj_device device;
     struct ftj_problem problem;
     struct ftj_text line = {0};
+    device_of("sm_90a", &device);
+    ftj_problem_init(&problem, op, desc);
+    ftj_problem_write(&line, &problem, &device);
+    char *name = strstr(line.data, "op=decode");
+    cr_assert_not_null(name);
+    memcpy(name, "op=extend", strlen("op=extend"));
+    cr_expect_eq(ftj_problem_parse(line.data, line.size - 1, &problem, &device), FTJ_E_INVALID);
+    cr_expect_not_null(strstr(ftj_last_error(), field), "%s", ftj_last_error());
+    ftj_text_finish(&line);
+}
+
+Test(problem_text, refuses_runs_of_queries_and_few_keys_for_other_kernels)
+{
+    ftj_attention_desc desc;
     fancy_desc(&desc);
     desc.short_queries = 4;
-    device_of("sm_90a", &device);
-    ftj_problem_init(&problem, FTJ_KERNEL_SHORT, &desc);
-    ftj_problem_write(&line, &problem, &device);
-    char *op = strstr(line.data, "op=decode");
-    cr_assert_not_null(op);
-    memcpy(op, "op=extend", strlen("op=extend"));
-    cr_expect_eq(ftj_problem_parse(line.data, line.size - 1, &problem, &device), FTJ_E_INVALID);
-    cr_expect_not_null(strstr(ftj_last_error(), "queries="), "%s", ftj_last_error());
-    ftj_text_finish(&line);
+    refuses_of_an_extend(FTJ_KERNEL_SHORT, &desc, "queries=");
+    desc.window = FTJ_FEW_KEYS - 1;
+    refuses_of_an_extend(FTJ_KERNEL_DECODE, &desc, "few_keys=");
 }
 
 static void sample_line(struct ftj_text *line)
@@ -205,6 +213,9 @@ Test(problem_text, refuses_what_cannot_be_and_names_the_field)
         {"softcap=1", "softcap=1 queries=1", "queries="},
         {"softcap=1", "softcap=1 queries=65", "queries="},
         {"softcap=1", "softcap=1 queries=2 queries=2", "strides="},
+        {"softcap=1", "softcap=1 few_keys=0", "few_keys="},
+        {"softcap=1", "softcap=1 few_keys=2", "few_keys="},
+        {"softcap=1", "softcap=1 few_keys=1 queries=2", "strides="},
         {"strides=", "strides=-1,", "strides="},
         {"strides=32/", "strides=31/", "offset_bytes"},
         {"strides=32/", "strides=18446744073709551616/", "strides="},

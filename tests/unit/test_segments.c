@@ -85,6 +85,7 @@ struct deal {
     uint32_t blocks;
     uint32_t unit_cost;
     uint32_t min_shift;
+    bool by_block; /* the combine, though units are no more than blocks */
     int32_t lengths[MAX_BATCH];
     bool has_runs;
     int32_t qo_indptr[MAX_BATCH + 1];
@@ -117,7 +118,7 @@ static void run(struct ftj_backend *backend, struct ftj_module *module, struct d
         .unit_cost = deal->unit_cost,
         .unit_pieces = num_units && num_units < deal->blocks ? deal->blocks / num_units : 1,
         .block_units = num_units > deal->blocks ? (num_units + deal->blocks - 1) / deal->blocks : 1,
-        .all_units = deal->has_runs || num_units > deal->blocks ? 0 : num_units,
+        .all_units = deal->has_runs || deal->by_block || num_units > deal->blocks ? 0 : num_units,
     };
     cr_assert_eq(backend->ops->launch(backend, module, deal->blocks, &params, sizeof(params), NULL),
                  FTJ_OK);
@@ -282,6 +283,7 @@ Test(segments, every_tile_once_in_equal_shares)
                             .blocks = 1 + next_below(&state, i % 3 ? 40 : MAX_BLOCKS),
                             .unit_cost = i % 7,
                             .min_shift = i % 3,
+                            .by_block = i % 11 > 6,
                             .batch = next_below(&state, i % 2 ? 8 : MAX_BATCH)};
         const uint32_t longest = i % 4 == 1 ? 100 : i % 4 == 2 ? 3000 : 40000;
         for (uint32_t r = 0; r < deal.batch; r++)

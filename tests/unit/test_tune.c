@@ -128,6 +128,50 @@ Test(tune, of_store_merge_and_oracle_does_not_ask_the_device)
     }
 }
 
+Test(tune, kv_heads_lie_side_by_side_where_it_pays)
+{
+    static const struct {
+        ftj_kv_format format;
+        ftj_kv_order order;
+        uint32_t page_size, head_dim, group, kv_heads, window;
+        uint32_t unit_heads, warps; /* these of an SM */
+    } rows[] = {
+        {FTJ_KV_NVFP4, FTJ_KV_NHD, 64, 128, 4, 8, 0, 4, 16},
+        {FTJ_KV_NVFP4, FTJ_KV_PACKED, 1, 128, 4, 8, 0, 4, 12},
+        {FTJ_KV_NVFP4, FTJ_KV_PACKED, 64, 128, 4, 8, 0, 1, 16},
+        {FTJ_KV_FP8, FTJ_KV_HND, 64, 128, 4, 8, 0, 1, 8},
+        {FTJ_KV_FP8, FTJ_KV_PACKED, 1, 128, 4, 6, 0, 2, 12},
+        {FTJ_KV_FP8, FTJ_KV_PACKED, 1, 128, 4, 3, 0, 1, 12},
+        /* parts of 24 KB with four */
+        {FTJ_KV_NVFP4, FTJ_KV_PACKED, 1, 128, 12, 8, 0, 2, 8},
+        {FTJ_KV_FP8, FTJ_KV_PACKED, 1, 256, 6, 4, 0, 2, 8},
+        /* windows */
+        {FTJ_KV_FP8, FTJ_KV_PACKED, 1, 64, 8, 8, 128, 1, 16},
+        {FTJ_KV_FP8, FTJ_KV_PACKED, 1, 64, 8, 8, FTJ_FEW_KEYS, 4, 16},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        ftj_attention_desc desc = {.num_q_heads = rows[i].group * rows[i].kv_heads,
+                                   .dtype = FTJ_DTYPE_BF16,
+                                   .window = rows[i].window};
+        struct ftj_problem problem;
+        struct ftj_device device;
+        struct ftj_config config = {0};
+        const ftj_kv_shape shape = {.k_format = rows[i].format,
+                                    .v_format = rows[i].format,
+                                    .order = rows[i].order,
+                                    .num_kv_heads = rows[i].kv_heads,
+                                    .head_dim = rows[i].head_dim,
+                                    .page_size = rows[i].page_size};
+        cr_assert_eq(ftj_device_of_target("sm_90a", NULL, &device), FTJ_OK);
+        cr_assert_eq(ftj_kv_layout_init(&desc.kv, &shape), FTJ_OK);
+        ftj_problem_init(&problem, FTJ_KERNEL_DECODE, &desc);
+        cr_assert_not_null(ftj_variant_select(&problem, &device, &config));
+        cr_expect_eq(config.unit_heads, rows[i].unit_heads, "row %zu: %u", i, config.unit_heads);
+        cr_expect_eq(config.min_blocks * config.num_warps, rows[i].warps, "row %zu: %u warps", i,
+                     config.min_blocks * config.num_warps);
+    }
+}
+
 Test(tune, is_a_pure_function)
 {
     struct tuned first, between, again;
