@@ -26,9 +26,7 @@ struct Config {
     static constexpr bool slots_contiguous = true;
     static constexpr bool slot_table = false;
     static constexpr bool has_softcap = false;
-    static constexpr bool scales_k = false;
-    static constexpr bool scales_v = false;
-    static constexpr bool takes_turns = true;
+    static constexpr bool takes_turns = false;
 };
 
 extern "C" __global__ __launch_bounds__(Config::num_threads, Config::min_blocks)

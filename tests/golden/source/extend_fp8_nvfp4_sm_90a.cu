@@ -26,8 +26,6 @@ struct Config {
     static constexpr bool slots_contiguous = true;
     static constexpr bool slot_table = false;
     static constexpr bool has_softcap = false;
-    static constexpr bool scales_k = false;
-    static constexpr bool scales_v = true;
     static constexpr bool takes_turns = true;
 };
 
