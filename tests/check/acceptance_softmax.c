@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: MIT */
+/* What the weights of an extend are relative to: logits that leave a float's range, and rows of one
+ * warp that see their first keys in different tiles. */
+#include "tests/check/acceptance.h"
+#include "tests/check/check_extend.h"
+
+typedef void fill_case(struct extend_case *c, struct check_row *row);
+
+static const ftj_kv_format formats[3] = {FTJ_KV_16BIT, FTJ_KV_FP8, FTJ_KV_NVFP4};
+
+static void fill_random(struct extend_case *c, struct check_row *row)
+{
+    extend_case_fill_random(c, &row->random);
+}
+
+static void check_extend(struct check_row *row, const struct extend_shape *shape, fill_case *fill)
+{
+    struct extend_case c = {0};
+    struct extend_device device = {0};
+    struct extend_result result = {0};
+    if (extend_case_init(&c, row, shape)) {
+        fill(&c, row);
+        extend_case_solve(&c);
+        if (extend_device_init(&device, row, &c) && extend_run(&device, row, &c, &result))
+            extend_check(&c, row, &result);
+    }
+    extend_result_finish(&result);
+    extend_device_finish(&device, row);
+    extend_case_finish(&c);
+}
+
+/* Of standard deviation 60 and more: whatever a kernel subtracts from a tile's scores is wrong for
+ * the next tile's, by far more than an exponent holds. */
+void acceptance_extend_of_large_logits(struct check_row *row)
+{
+    for (int i = 0; i < 6; i++) {
+        struct extend_shape shape = {.attention = acceptance_small_shape(formats[i / 2], 700),
+                                     .q_lens = {150}};
+        shape.attention.head_dim = 128;
+        shape.attention.group = 2;
+        shape.attention.sm_scale = i % 2 ? -5.0f : 5.0f;
+        shape.has_new = i >= 3;
+        check_extend(row, &shape, fill_random);
+    }
+}
+
+/* Keys whose scores rise by e^3.6 from one to the next: a tile's are past every sum of those before
+ * it, whatever they were taken relative to. A second request of ordinary ones, in the same blocks.
+ */
+static void fill_rising(struct extend_case *c, struct check_row *row)
+{
+    const struct attention_shape *shape = &c->shape.attention;
+    float k[REF_MAX_HEAD_DIM], v[REF_MAX_HEAD_DIM];
+    extend_case_fill_random(c, &row->random);
+    for (uint32_t t = 0; t < shape->lengths[0]; t++) {
+        for (uint32_t d = 0; d < shape->head_dim; d++) {
+            k[d] = 4.0f * (float)t / (float)shape->lengths[0];
+            v[d] = (float)((int)((t * 7 + d * 3) % 31) - 15) / 8.0f;
+        }
+        for (uint32_t h = 0; h < shape->num_kv_heads; h++)
+            extend_case_put(c, 0, t, h, k, v);
+    }
+    const size_t row_values = (size_t)c->attention.num_q_heads * shape->head_dim;
+    const size_t end = (size_t)c->qo_indptr[1] * row_values;
+    for (size_t i = (size_t)c->qo_indptr[0] * row_values; i < end; i++)
+        c->q[i] = ref_bf16_narrow(1);
+}
+
+void acceptance_extend_of_rising_logits(struct check_row *row)
+{
+    static const uint32_t head_dims[3] = {64, 128, 256};
+    for (int i = 0; i < 9; i++) {
+        const uint32_t head_dim = head_dims[i / 3];
+        struct extend_shape shape = {.attention = acceptance_small_shape(formats[i % 3], 700),
+                                     .q_lens = {290, 200}};
+        shape.attention.batch = 2;
+        shape.attention.lengths[1] = 300;
+        shape.attention.head_dim = head_dim;
+        shape.attention.group = 2;
+        shape.attention.sm_scale = 640.0f / (float)head_dim;
+        check_extend(row, &shape, fill_rising);
+    }
+}
+
+/* A window whose beginning crosses into the next tile of keys between two queries of a warp's 16
+ * rows, for every place in them: of a warp's rows some then see no key of their first tile. */
+void acceptance_extend_of_staggered_windows(struct check_row *row)
+{
+    for (int i = 0; i < 12; i++) {
+        struct extend_shape shape = {.attention = acceptance_small_shape(formats[i % 3], 400),
+                                     .q_lens = {300}};
+        shape.attention.head_dim = 128;
+        shape.attention.group = 1u << i / 3 % 2;
+        shape.attention.window = i < 6 ? 97 : 130;
+        shape.attention.has_sinks = i % 2;
+        check_extend(row, &shape, fill_random);
+    }
+}
