@@ -231,7 +231,8 @@ private:
                               most[1] * to_log2 - reference[1] > max_slack);
         if (is_rebased)
             rebase(most, to_log2);
-        seeks = follows | ptx::uniform(min_of(reference[0], reference[1]) > lowest_score ? 0 : 1);
+        const bool lacks = !(min_of(reference[0], reference[1]) > lowest_score);
+        seeks = follows | ptx::uniform(ptx::any(lacks));
     }
 
     // Raise the references to the largest of these scores, over the four threads of a row.

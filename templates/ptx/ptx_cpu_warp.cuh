@@ -28,6 +28,14 @@ static void compute_any(ftj_cpu_lane* lanes) {
         lanes[i].w[0] = any;
 }
 
+// What is said to be the same in all lanes must be.
+static void compute_uniform(ftj_cpu_lane* lanes) {
+    for (int i = 1; i < FTJ_CPU_WARP_LANES; i++) {
+        if (lanes[i].w[0] != lanes[0].w[0])
+            __builtin_trap();
+    }
+}
+
 static void compute_first_lane(ftj_cpu_lane* lanes) {
     uint32_t first = 0;
     while (first < FTJ_CPU_WARP_LANES - 1 && !lanes[first].w[0])
@@ -62,7 +70,7 @@ FTJ_DEVICE uint32_t shfl(uint32_t v, uint32_t lane) {
     return collective("shfl", compute_select, v, lane);
 }
 FTJ_DEVICE float shfl(float v, uint32_t lane) { return bits_float(shfl(float_bits(v), lane)); }
-FTJ_DEVICE uint32_t uniform(uint32_t v) { return shfl(v, 0); }
+FTJ_DEVICE uint32_t uniform(uint32_t v) { return collective("uniform", compute_uniform, v, 0); }
 FTJ_DEVICE uint32_t shfl_xor(uint32_t v, uint32_t mask) {
     return collective("shfl_xor", compute_select, v, thread_index() ^ mask);
 }
