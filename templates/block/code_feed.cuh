@@ -45,7 +45,6 @@ struct CodeFeed {
     using Tile = SwizzledTile<tokens, head_dim>;
     using K = CodeRows<typename Config::KWiden, head_dim, rows, false>;
     using V = CodeRows<typename Config::VWiden, head_dim, rows, true>;
-    static constexpr bool are_alike = is_same<K, V>;  // and served by the same code
     static constexpr int slot_bytes = K::bytes > V::bytes ? K::bytes : V::bytes;
     static constexpr int shared_bytes = warps * slots * slot_bytes;
     static constexpr int barrier_bytes = 8 * warps * slots;

@@ -133,7 +133,7 @@ private:
         for (uint32_t step = first + codes.turn; step < end;) {
             const bool is_value = step % 2;
             const KeyRange seen = codes.seen_rows(unit.cached, keys.first(step / 2));
-            if (!Codes::are_alike && is_value)
+            if (is_value)
                 feed<typename Codes::V>(p, unit, seen, true, codes, values, own);
             else
                 feed<typename Codes::K>(p, unit, seen, is_value, codes, values, own);
@@ -174,10 +174,7 @@ private:
                                                  uint32_t& ahead, uint32_t end) {
         if (ahead < end) {
             const KeyRange seen = codes.seen_rows(unit.cached, keys.first(ahead / 2));
-            if constexpr (Codes::are_alike) {
-                codes.template fetch<typename Codes::K>(ahead % 2 ? p.cache.v : p.cache.k,
-                                                        unit.head, seen);
-            } else if (ahead % 2) {
+            if (ahead % 2) {
                 if constexpr (Config::VWiden::is_coded)
                     codes.template fetch<typename Codes::V>(p.cache.v, unit.head, seen);
             } else {

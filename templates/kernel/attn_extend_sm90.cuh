@@ -195,6 +195,7 @@ private:
     static __device__ __forceinline__ bool is_widened_v(bool is_cached) {
         return Config::VWiden::is_coded && is_cached;
     }
+
     // Row scales of K are loaded before the products start: later loads would queue up behind
     // those. They have landed when the stage is given back, which is when its products have ended.
     template <bool in_turn>
