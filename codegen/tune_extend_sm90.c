@@ -9,20 +9,22 @@
 #include "codegen/tune.h"
 #include "codegen/type_name.h"
 
-#define GROUP_THREADS 128u /* a warpgroup */
-#define GROUP_ROWS    64u
-#define WORK_BYTES    1024u /* where the block stands in its share */
-#define ORDER_BYTES   128u  /* a unit handed on */
-#define ORDERS        2u
-#define BARRIER_BYTES 16u /* two of a stage */
-#define COPY_BYTES    16u /* of a row, as the producer copies it */
-#define BULK_BYTES    16u /* what bulk copies move comes in, and is aligned to */
-#define CODE_BARRIER  8u  /* of a slot */
-#define CODE_WARPS    4u  /* of the producer */
-#define LANES         32u
-#define SCALE_BYTES   4u
-#define TURN_BARRIER  8u /* of a consumer */
-#define SM_REGISTERS  65536u
+#define GROUP_THREADS    128u /* a warpgroup */
+#define GROUP_ROWS       64u
+#define WORK_BYTES       1024u /* where the block stands in its share */
+#define ORDER_BYTES      128u  /* a unit handed on */
+#define ORDERS           2u
+#define BARRIER_BYTES    16u /* two of a stage */
+#define COPY_BYTES       16u /* of a row, as the producer copies it */
+#define BULK_BYTES       16u /* what bulk copies move comes in, and is aligned to */
+#define CODE_BARRIER     8u  /* of a slot */
+#define CODE_WARPS       4u  /* of the producer */
+#define LANES            32u
+#define SCALE_BYTES      4u
+#define TURN_BARRIER     8u /* of a consumer */
+#define TENSOR_BARRIER   8u
+#define LEAST_TENSOR_RUN 16u
+#define SM_REGISTERS     65536u
 
 struct shape {
     uint32_t head_dim;
@@ -33,14 +35,17 @@ struct shape {
     uint32_t code_slots; /* of codes under way, a producer warp; 0: a 16-bit cache */
     uint32_t code_rows;  /* of a tile, the most that a producer warp brings at a time */
     uint32_t producer_registers;
+    bool by_tensor; /* for rows that tensor copies bring, only */
 };
 
-/* Best first: the first that fits the memory. What is widened once serves 192 rows rather than 128
- * where registers allow. */
+/* Best first: the first that fits the memory. What is widened once, or fetched once, serves 192
+ * rows rather than 128 where registers allow; where cp.async brings it, tiles of 64 keys cost too
+ * many fences. */
 static const struct shape shapes[] = {
-    {64, 3, 128, 6, 1, 0, 0, 32},  {128, 2, 128, 6, 1, 0, 0, 72}, {256, 2, 64, 5, 1, 0, 0, 72},
-    {64, 2, 128, 6, 2, 2, 64, 88}, {128, 3, 64, 8, 1, 2, 64, 80}, {128, 3, 64, 6, 1, 2, 64, 80},
-    {256, 2, 64, 4, 1, 2, 16, 88},
+    {64, 3, 128, 6, 1, 0, 0, 32, false},  {128, 3, 64, 10, 1, 0, 0, 56, true},
+    {128, 2, 128, 6, 1, 0, 0, 72, false}, {256, 2, 64, 5, 1, 0, 0, 72, false},
+    {64, 2, 128, 6, 2, 2, 64, 88, false}, {128, 3, 64, 8, 1, 2, 64, 80, false},
+    {128, 3, 64, 6, 1, 2, 64, 80, false}, {256, 2, 64, 4, 1, 2, 16, 88, false},
 };
 
 /* Bytes of a row of codes, with its scales; 0 for one of 16-bit values. */
@@ -99,6 +104,17 @@ static uint32_t code_rows(const struct ftj_problem *problem, const struct shape 
     return LANES; /* of which each looks up a row */
 }
 
+/* Rows that a tensor copy brings: the most, a power of two, of which a page holds whole ones. 0:
+ * other copies do; those of fewer rows cost no more that way. */
+static uint32_t tensor_run(const struct ftj_problem *problem, const struct shape *shape)
+{
+    const uint32_t power = problem->page_size & (~problem->page_size + 1);
+    const uint32_t run = power < shape->tokens ? power : shape->tokens;
+    if (problem->table != FTJ_TABLE_BLOCKS || is_coded(problem))
+        return 0;
+    return run >= LEAST_TENSOR_RUN ? run : 0;
+}
+
 static uint32_t smem_bytes(const struct ftj_problem *problem, const struct shape *shape)
 {
     const uint32_t row_bytes = 2 * shape->head_dim;
@@ -111,7 +127,7 @@ static uint32_t smem_bytes(const struct ftj_problem *problem, const struct shape
     return (rows + keys) * row_bytes + slots * (code_rows(problem, shape) * coded + CODE_BARRIER) +
            (coded ? keys * SCALE_BYTES : 0) + WORK_BYTES + ORDERS * ORDER_BYTES +
            (ORDERS + shape->query_stages + shape->stages) * BARRIER_BYTES +
-           shape->consumers * TURN_BARRIER;
+           (tensor_run(problem, shape) ? TENSOR_BARRIER : 0) + shape->consumers * TURN_BARRIER;
 }
 
 /* Rows come in whole chunks of 16 bytes, which are what a swizzled row is made of; block scales of
@@ -129,6 +145,7 @@ static const struct shape *find_shape(const struct ftj_problem *problem,
     for (size_t i = 0; i < sizeof(shapes) / sizeof(*shapes); i++) {
         if (shapes[i].head_dim == problem->head_dim &&
             (shapes[i].code_slots > 0) == is_coded(problem) &&
+            (!shapes[i].by_tensor || tensor_run(problem, &shapes[i])) &&
             smem_bytes(problem, &shapes[i]) <= device->smem_bytes)
             return &shapes[i];
     }
@@ -152,6 +169,7 @@ bool ftj_tune_extend_sm90(const struct ftj_problem *problem, const struct ftj_de
     config->new_tokens = shape->tokens;
     config->num_stages = shape->stages;
     config->query_stages = shape->query_stages;
+    config->tensor_run = tensor_run(problem, shape);
     return true;
 }
 
@@ -191,6 +209,7 @@ void ftj_write_extend_sm90(struct ftj_text *text, const struct ftj_problem *prob
         {"code_slots", shape->code_slots},
         {"code_rows", code_rows(problem, shape)},
         {"code_run", code_run(problem, shape)},
+        {"tensor_run", config->tensor_run},
         {"producer_registers", shape->producer_registers},
         {"consumer_registers", consumer_registers(shape)},
     };

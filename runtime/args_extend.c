@@ -7,6 +7,7 @@
 #include "runtime/workspace.h"
 
 #define VECTOR_BYTES 16u
+#define PANEL_DIMS   64u        /* of a row, that a tensor copy brings: 128 bytes */
 #define MAX_ROWS     (1u << 30) /* of one kv head: rows and positions are 31 bits in the kernel */
 
 static ftj_status check_strides(const struct ftj_attention *attn, const ftj_extend_args *args)
@@ -100,6 +101,63 @@ static void set_rows(const struct ftj_attention *attn, const ftj_extend_args *ar
     params->v_new_head_stride = ftj_or_dense(args->v_new_head_stride, head_dim);
 }
 
+/* Cache rows of one side. */
+static ftj_tensor cached_tensor(const struct ftj_attention *attn, const ftj_extend_args *args,
+                                const ftj_array_params *rows)
+{
+    return (ftj_tensor){
+        .base = rows->base,
+        .strides = {rows->slot_stride, rows->head_stride, rows->page_stride},
+        .slots = attn->desc.kv.shape.page_size,
+        .pages = (uint32_t)args->cache.num_pages,
+    };
+}
+
+/* Rows beside it: all in one page. */
+static ftj_tensor new_tensor(const ftj_extend_args *args, uint64_t rows, int64_t token_stride,
+                             int64_t head_stride)
+{
+    const uint64_t token = 2 * (uint64_t)token_stride, head = 2 * (uint64_t)head_stride;
+    return (ftj_tensor){
+        .base = rows,
+        .strides = {token, head, token > head ? token : head},
+        .slots = args->num_queries,
+        .pages = 1,
+    };
+}
+
+/* What the kernel's tensor copies read, if it has any. */
+static ftj_status set_tensors(const struct ftj_attention *attn, const ftj_extend_args *args,
+                              ftj_extend_params *params)
+{
+    struct ftj_backend *backend = &attn->ctx->backend;
+    const uint32_t run = attn->kernels[FTJ_KERNEL_EXTEND]->config.tensor_run;
+    const struct {
+        ftj_tensor_map *map;
+        ftj_tensor tensor;
+    } sides[] = {
+        {&params->k_tensor, cached_tensor(attn, args, &params->cache.k.codes)},
+        {&params->v_tensor, cached_tensor(attn, args, &params->cache.v.codes)},
+        {&params->k_new_tensor,
+         new_tensor(args, params->k_new, params->k_new_token_stride, params->k_new_head_stride)},
+        {&params->v_new_tensor,
+         new_tensor(args, params->v_new, params->v_new_token_stride, params->v_new_head_stride)},
+    };
+    for (size_t i = 0; run && i < sizeof(sides) / sizeof(*sides); i++) {
+        ftj_tensor tensor = sides[i].tensor;
+        tensor.dims = attn->desc.kv.shape.head_dim;
+        tensor.heads = attn->desc.kv.shape.num_kv_heads;
+        tensor.box_dims = PANEL_DIMS;
+        tensor.box_slots = run;
+        if (!tensor.base)
+            continue;
+        const ftj_status status = backend->ops->tensor_encode(backend, &tensor, sides[i].map);
+        if (status)
+            return status;
+    }
+    return FTJ_OK;
+}
+
 ftj_status ftj_args_extend(const struct ftj_attention *attn, const ftj_extend_args *args,
                            ftj_extend_params *params)
 {
@@ -130,5 +188,6 @@ ftj_status ftj_args_extend(const struct ftj_attention *attn, const ftj_extend_ar
     params->softcap = attn->desc.softcap;
     params->score_scale =
         attn->desc.softcap > 0.0f ? attn->desc.sm_scale : attn->desc.sm_scale * log2e;
-    return ftj_set_cache(attn, &args->cache, &params->cache);
+    status = ftj_set_cache(attn, &args->cache, &params->cache);
+    return status ? status : set_tensors(attn, args, params);
 }

@@ -10,6 +10,7 @@
 #include "base/device.h"
 #include "codegen/compile.h"
 #include "codegen/variant.h"
+#include "templates/block/params.h"
 
 /* Loaded machine code, ready to launch. A zeroed one is empty. */
 struct ftj_module {
@@ -42,6 +43,10 @@ struct ftj_backend_ops {
     ftj_status (*launch)(struct ftj_backend *backend, const struct ftj_module *module,
                          uint32_t num_blocks, const void *params, size_t params_bytes,
                          struct CUstream_st *stream);
+
+    /* What tensor copies of a kernel read. No GPU is asked. */
+    ftj_status (*tensor_encode)(struct ftj_backend *backend, const ftj_tensor *tensor,
+                                ftj_tensor_map *map);
 
     /* Refuse memory a kernel cannot reach: host memory, another device's or another context's. The
      * sentence names `argument`. NULL is the caller's business. */

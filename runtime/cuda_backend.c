@@ -50,6 +50,7 @@ static const struct ftj_backend_ops cuda_ops = {
     .module_load = ftj_cuda_module_load,
     .module_unload = ftj_cuda_module_unload,
     .launch = ftj_cuda_launch,
+    .tensor_encode = ftj_cuda_tensor_encode,
     .check_pointer = ftj_cuda_check_pointer,
     .check_stream = ftj_cuda_check_stream,
     .is_capturing = ftj_cuda_is_capturing,

@@ -193,10 +193,11 @@ ftj_status ftj_cuda_launch(struct ftj_backend *backend, const struct ftj_module 
     if (status)
         return status;
 
-    /* The one argument as a buffer with its size, which the driver compares with the kernel's. It
-     * copies the bytes before it returns and never writes to them. */
-    void *extra[] = {FTJ_CU_LAUNCH_BUFFER, (void *)params, FTJ_CU_LAUNCH_BUFFER_SIZE, &params_bytes,
-                     FTJ_CU_LAUNCH_END};
+    /* The driver knows the argument's size, and where it is aligned to: a buffer of all parameters
+     * would have to begin with what lies before it. It copies the bytes before it returns and never
+     * writes to them. */
+    (void)params_bytes;
+    void *arguments[] = {(void *)params};
     const struct ftj_cu_launch_attribute overlapped = {.id = FTJ_CU_LAUNCH_PROGRAMMATIC_ORDER,
                                                        .value = {.allowed = 1}};
     const struct ftj_cu_launch_config launch = {
@@ -213,9 +214,9 @@ ftj_status ftj_cuda_launch(struct ftj_backend *backend, const struct ftj_module 
     };
     const int result =
         module->overlaps_previous
-            ? driver->cuLaunchKernelEx(&launch, module->function, NULL, extra)
+            ? driver->cuLaunchKernelEx(&launch, module->function, arguments, NULL)
             : driver->cuLaunchKernel(module->function, num_blocks, 1, 1, module->num_threads, 1, 1,
-                                     module->smem_bytes, stream, NULL, extra);
+                                     module->smem_bytes, stream, arguments, NULL);
     if (result) {
         char answer[256];
         ftj_driver_result_text(driver, result, answer, sizeof(answer));
@@ -227,4 +228,25 @@ ftj_status ftj_cuda_launch(struct ftj_backend *backend, const struct ftj_module 
     }
     ftj_cuda_leave(backend, pushed);
     return status;
+}
+
+ftj_status ftj_cuda_tensor_encode(struct ftj_backend *backend, const ftj_tensor *tensor,
+                                  ftj_tensor_map *map)
+{
+    const struct ftj_driver *driver = &ftj_cuda_of(backend)->driver;
+    const uint64_t dims[] = {tensor->dims, tensor->slots, tensor->heads, tensor->pages};
+    const uint32_t box[] = {tensor->box_dims, tensor->box_slots, 1, 1};
+    const uint32_t each[] = {1, 1, 1, 1};
+    if (!driver->cuTensorMapEncodeTiled)
+        return ftj_fail(backend->log, FTJ_E_DRIVER,
+                        "%s has no cuTensorMapEncodeTiled: an extend on Hopper needs the driver of "
+                        "CUDA 12 or newer",
+                        driver->path);
+    const int result = driver->cuTensorMapEncodeTiled(
+        map, FTJ_CU_TENSOR_UINT16, 4, (void *)(uintptr_t)tensor->base, dims, tensor->strides, box,
+        each, FTJ_CU_TENSOR_INTERLEAVE_NONE, FTJ_CU_TENSOR_SWIZZLE_128B,
+        FTJ_CU_TENSOR_L2_PROMOTION_256B, FTJ_CU_TENSOR_FILL_ZEROS);
+    return result ? ftj_driver_fail(driver, backend->log, FTJ_E_DRIVER, result,
+                                    "cuTensorMapEncodeTiled")
+                  : FTJ_OK;
 }

@@ -30,6 +30,8 @@ void ftj_cuda_module_unload(struct ftj_backend *backend, struct ftj_module *modu
 ftj_status ftj_cuda_launch(struct ftj_backend *backend, const struct ftj_module *module,
                            uint32_t num_blocks, const void *params, size_t params_bytes,
                            struct CUstream_st *stream);
+ftj_status ftj_cuda_tensor_encode(struct ftj_backend *backend, const ftj_tensor *tensor,
+                                  ftj_tensor_map *map);
 
 /* cuda_check.c */
 ftj_status ftj_cuda_check_pointer(struct ftj_backend *backend, const char *argument,

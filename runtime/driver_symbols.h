@@ -64,6 +64,10 @@ struct CUstream_st;
     X(cuStreamGetCtx, (struct CUstream_st *stream, struct CUctx_st **context)) /* 9.2 */           \
     X(cuFuncLoad, (struct CUfunc_st *function))                                /* 12.4 */          \
     X(cuThreadExchangeStreamCaptureMode, (int *mode))                          /* 10.1 */          \
+    X(cuTensorMapEncodeTiled,                                                  /* 12.0 */          \
+      (void *map, int type, uint32_t rank, void *address, const uint64_t *dims,                    \
+       const uint64_t *strides, const uint32_t *box, const uint32_t *element_strides,              \
+       int interleave, int swizzle, int l2_promotion, int fill))                                   \
     X(cuLaunchKernelEx,                                                        /* 11.8 */          \
       (const struct ftj_cu_launch_config *config, struct CUfunc_st *function, void **arguments,    \
        void **extra))
@@ -104,12 +108,13 @@ enum {
     FTJ_CU_POINTER_DEVICE_ORDINAL = 9,
 
     FTJ_CU_MEMORY_HOST = 1,
-};
 
-/* cuLaunchKernel's `extra`: a list of (name, value), closed by the end mark. */
-#define FTJ_CU_LAUNCH_END         ((void *)0)
-#define FTJ_CU_LAUNCH_BUFFER      ((void *)1)
-#define FTJ_CU_LAUNCH_BUFFER_SIZE ((void *)2)
+    FTJ_CU_TENSOR_UINT16 = 1,
+    FTJ_CU_TENSOR_INTERLEAVE_NONE = 0,
+    FTJ_CU_TENSOR_SWIZZLE_128B = 3,
+    FTJ_CU_TENSOR_L2_PROMOTION_256B = 3,
+    FTJ_CU_TENSOR_FILL_ZEROS = 0,
+};
 
 /* The calling thread's own default stream, where a program asks for one per thread. */
 #define FTJ_CU_STREAM_PER_THREAD ((struct CUstream_st *)2)

@@ -65,6 +65,14 @@ static ftj_status launch(struct ftj_backend *backend, const struct ftj_module *m
     return ftj_cpu_grid_run(backend->state, &grid, backend->log);
 }
 
+static ftj_status tensor_encode(struct ftj_backend *backend, const ftj_tensor *tensor,
+                                ftj_tensor_map *map)
+{
+    (void)backend;
+    memcpy(map, tensor, sizeof(*tensor));
+    return FTJ_OK;
+}
+
 /* Kernels reach all that the process reaches; a bad address is for AddressSanitizer to find. */
 static ftj_status check_pointer(struct ftj_backend *backend, const char *argument,
                                 const void *pointer)
@@ -163,6 +171,7 @@ static const struct ftj_backend_ops cpu_ops = {
     .module_load = module_load,
     .module_unload = module_unload,
     .launch = launch,
+    .tensor_encode = tensor_encode,
     .check_pointer = check_pointer,
     .check_stream = check_stream,
     .is_capturing = is_capturing,

@@ -4,6 +4,7 @@
 // or of V, in turn.
 #pragma once
 #include "block/code_feed.cuh"
+#include "block/tensor_feed.cuh"
 #include "block/tile_feed.cuh"
 #include "block/tile_rings.cuh"
 
@@ -22,6 +23,8 @@ struct ExtendProducer {
     static constexpr bool has_values = !Config::KWiden::is_coded || !Config::VWiden::is_coded;
 
     static __device__ __forceinline__ void run(const ftj_extend_params& p, Work& work) {
+        const uint32_t warp = ptx::shfl(ptx::thread_index() / warp_size, 0);
+        TensorFeed<Config> tensors(Rings::tensor_barrier());
         typename Rings::OrderCursor orders;
         typename Rings::QueryCursor queries;
         typename Rings::TileCursor tiles;
@@ -50,7 +53,10 @@ struct ExtendProducer {
                 feed_codes(p, order, keys, end, codes, tiles);
                 first = max_of(first, end);
             }
-            feed_values(p, order, keys, first, tiles);
+            if constexpr (!Rings::by_tensor)
+                feed_values(p, order, keys, first, tiles);
+            else if (warp == 0)
+                feed_tensors(p, order, keys, tensors, tiles);
         }
     }
 
@@ -85,6 +91,27 @@ private:
         order.follows_maximum = 1;
         from.out_of_range = order.out_of_range = 0;
         return true;
+    }
+
+    // K and V of every tile, in turn, by one warp.
+    static __device__ __forceinline__ void feed_tensors(const ftj_extend_params& p,
+                                                        const Order& order, const TileKeys& keys,
+                                                        TensorFeed<Config>& tensors,
+                                                        typename Rings::TileCursor& tiles) {
+        const Unit& unit = order.unit;
+        const uint32_t head = unit.head, end = order.end;
+        tensors.find(p, unit, keys.is_cached(unit.tile), keys.first(unit.tile));
+#pragma unroll 1
+        for (uint32_t tile = unit.tile; tile < end;) {
+            tiles.wait_free();
+            tensors.copy_keys(p, head, tiles.tile(), tiles.filled());
+            tiles.advance();
+            tiles.wait_free();
+            tensors.copy_values(p, head, tiles.tile(), tiles.filled());
+            tiles.advance();
+            if (++tile < end)
+                tensors.find(p, unit, keys.is_cached(tile), keys.first(tile));
+        }
     }
 
     // K and V of every tile, in turn, from step `first` on: all of them 16-bit values.

@@ -16,6 +16,11 @@ typedef unsigned long long uint64_t;
 #else
 #include <stdint.h>
 #endif
+#if defined(__cplusplus)
+#define FTJ_ALIGNED_128 alignas(128)
+#else
+#define FTJ_ALIGNED_128 _Alignas(128)
+#endif
 
 /* One array of cache rows. Row (page, head, offset) is at
  * base + page * page_stride + head * head_stride + offset * slot_stride. */
@@ -36,6 +41,25 @@ typedef struct ftj_cache_params {
     ftj_side_params k;
     ftj_side_params v;
 } ftj_cache_params;
+
+/* Rows of 16-bit values, for tensor copies: row (page, head, slot) is at base + page * strides[2] +
+ * head * strides[1] + slot * strides[0]. */
+typedef struct ftj_tensor {
+    uint64_t base;
+    uint64_t strides[3]; /* bytes */
+    uint32_t dims;       /* of a row */
+    uint32_t slots;
+    uint32_t heads;
+    uint32_t pages;
+    uint32_t box_dims; /* that a copy brings, of */
+    uint32_t box_slots;
+} ftj_tensor;
+
+/* The same as the copy engine takes it, which only the driver can write. The CPU target's is the
+ * ftj_tensor. */
+typedef struct ftj_tensor_map {
+    FTJ_ALIGNED_128 uint64_t words[16];
+} ftj_tensor_map;
 
 typedef struct ftj_requests_params {
     uint64_t lengths;     /* int32 [batch], or 0: from indptr */
@@ -94,6 +118,10 @@ typedef struct ftj_decode_params {
 } ftj_decode_params;
 
 typedef struct ftj_extend_params {
+    ftj_tensor_map k_tensor; /* of 16-bit rows in the cache, where tensor copies bring them, */
+    ftj_tensor_map v_tensor;
+    ftj_tensor_map k_new_tensor; /* and of those beside it */
+    ftj_tensor_map v_new_tensor;
     ftj_cache_params cache;
     ftj_requests_params requests;
     uint64_t q;         /* Element [num_queries, q_heads, head_dim] */

@@ -22,6 +22,7 @@ struct TileRings {
     static constexpr int order_stages = 2;
     static constexpr uint32_t consumer_lanes = 128 * Config::num_consumers;
     static constexpr bool is_coded = Config::KWiden::is_coded || Config::VWiden::is_coded;
+    static constexpr bool by_tensor = Config::tensor_run > 0;  // K and V come by tensor copies
     using Scales = ScaleColumns<tokens>;
 
     // A unit, or the block's part of one.
@@ -48,8 +49,9 @@ struct TileRings {
         static constexpr int barriers = orders + order_stages * order_bytes;
         static constexpr int code_barriers =
             barriers + 16 * (order_stages + query_stages + num_stages);
-        static constexpr int turns =
+        static constexpr int tensor_barrier =
             code_barriers + (is_coded ? CodeFeed<Config>::barrier_bytes : 0);
+        static constexpr int turns = tensor_barrier + (by_tensor ? 8 : 0);
         static constexpr int bytes = turns + 8 * Config::num_consumers;
     };
     static_assert(sizeof(Work) <= Smem::work_bytes && sizeof(Order) <= Smem::order_bytes,
@@ -149,13 +151,20 @@ struct TileRings {
         }
     };
 
+    // Where the producer awaits values by itself.
+    static __device__ __forceinline__ uint32_t tensor_barrier() {
+        return ptx::shared_address(ptx::dynamic_shared()) + Smem::tensor_barrier;
+    }
+
     // By one thread.
     static __device__ __forceinline__ void init() {
         OrderCursor::init(1);
         for (OrderCursor orders; orders.round == 0; orders.advance())
             orders.order().out_of_range = 0;
         QueryCursor::init(feed_threads);
-        TileCursor::init(feed_threads);
+        TileCursor::init(by_tensor ? 1 : feed_threads);
+        if constexpr (by_tensor)
+            ptx::mbarrier_init(tensor_barrier(), 1);
         for (uint32_t group = 0; group < Config::num_consumers; group++)
             ptx::mbarrier_init(TurnCursor::barrier(group), 128);
         if constexpr (is_coded)

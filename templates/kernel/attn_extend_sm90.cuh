@@ -167,7 +167,7 @@ private:
             if (++tile == end)
                 break;
             // Values that are to be seen have come before these keys: one fence for both.
-            const bool see_no_values = is_widened_v(keys.is_cached(tile - 1));
+            const bool see_no_values = is_seen_v(keys.is_cached(tile - 1));
             if (!see_no_values)
                 at.values.wait_filled();
             start_scores<true>(query, keys.is_cached(tile), see_no_values, at, scales, scores);
@@ -177,7 +177,7 @@ private:
         }
         give_back(at.queries);
         at.values.wait_filled();
-        if (!is_widened_v(keys.is_cached(end - 1)))
+        if (!is_seen_v(keys.is_cached(end - 1)))
             see();
         start_outputs(weights, at.values, out);
         ptx::wgmma_wait<0>();
@@ -185,15 +185,18 @@ private:
         give_back(at.values);
     }
 
-    // 16-bit rows come by cp.async, which is an ordinary write, and whose end no thread of the
+    // 16-bit rows that come by cp.async, which is an ordinary write, and whose end no thread of the
     // producer waits for; the products read through another proxy. Codes are widened by threads
-    // that see to it themselves.
+    // that see to it themselves, and tensor copies go through that proxy.
     static __device__ __forceinline__ void see() { ptx::fence_proxy_async_shared(); }
     static __device__ __forceinline__ bool is_widened_k(bool is_cached) {
         return Config::KWiden::is_coded && is_cached;
     }
-    static __device__ __forceinline__ bool is_widened_v(bool is_cached) {
-        return Config::VWiden::is_coded && is_cached;
+    static __device__ __forceinline__ bool is_seen_k(bool is_cached) {
+        return Rings::by_tensor || is_widened_k(is_cached);
+    }
+    static __device__ __forceinline__ bool is_seen_v(bool is_cached) {
+        return Rings::by_tensor || (Config::VWiden::is_coded && is_cached);
     }
 
     // Row scales of K are loaded before the products start: later loads would queue up behind
@@ -206,7 +209,7 @@ private:
         at.keys.wait_filled();
         if (is_widened_k(is_cached))
             Scales::load(at.keys.scales() + at.own_scales, scales);
-        if (!is_widened_k(is_cached) || !see_no_values)
+        if (!is_seen_k(is_cached) || !see_no_values)
             see();
         if constexpr (in_turn)
             at.turns.wait();

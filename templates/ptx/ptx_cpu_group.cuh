@@ -35,6 +35,27 @@ FTJ_DEVICE void cp_async_bulk(uint32_t shared, const void* global, uint32_t byte
                               uint32_t barrier) {
     cp_async_bulk(shared, global, bytes, barrier, 0);
 }
+// A box of rows of 128 bytes, chunk by chunk, in the 128-byte swizzle.
+FTJ_DEVICE void cp_async_bulk_tensor(uint32_t shared, const void* map, uint32_t x, uint32_t y,
+                                     uint32_t z, uint32_t w, uint32_t barrier) {
+    alignas(16) static const unsigned char zeros[16] = {};
+    const auto& tensor = *static_cast<const ftj_tensor*>(map);
+    if (shared % 128 || tensor.box_dims != 64)
+        __builtin_trap();
+    for (uint32_t row = 0; row < tensor.box_slots; row++) {
+        const uint64_t from = tensor.base + w * tensor.strides[2] + z * tensor.strides[1] +
+                              (uint64_t(y) + row) * tensor.strides[0] + x * 2;
+        const bool is_inside = x < tensor.dims && uint64_t(y) + row < tensor.slots &&
+                               z < tensor.heads && w < tensor.pages;
+        for (uint32_t chunk = 0; chunk < 8; chunk++) {
+            const uint32_t to = shared + row * 128 + chunk * 16;
+            cp_async_bulk(to ^ (to >> 7 & 7u) << 4,
+                          is_inside ? reinterpret_cast<const unsigned char*>(from) + chunk * 16
+                                    : zeros,
+                          16, barrier);
+        }
+    }
+}
 FTJ_DEVICE uint64_t createpolicy_evict_first() { return 0; }
 // The copies come at once, which they may.
 FTJ_DEVICE void cp_async_mbarrier_arrive(uint32_t barrier) {

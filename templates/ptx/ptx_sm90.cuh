@@ -90,6 +90,17 @@ FTJ_DEVICE void cp_async_bulk(uint32_t shared, const void* global, uint32_t byte
                  : "r"(shared), "l"(global), "r"(bytes), "r"(barrier)
                  : "memory");
 }
+// cp.async.bulk.tensor: the box at these coordinates of a tensor of four dimensions, innermost
+// first, swizzled as its map says and counted by the barrier; what lies outside is zeros. PTX ISA
+// 8.0.
+FTJ_DEVICE void cp_async_bulk_tensor(uint32_t shared, const void* map, uint32_t x, uint32_t y,
+                                     uint32_t z, uint32_t w, uint32_t barrier) {
+    asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
+                 "[%0], [%1, {%2, %3, %4, %5}], [%6];"
+                 :
+                 : "r"(shared), "l"(map), "r"(x), "r"(y), "r"(z), "r"(w), "r"(barrier)
+                 : "memory");
+}
 // fence.proxy.async: ordinary stores to shared memory come before later bulk copies. PTX ISA 8.0.
 FTJ_DEVICE void fence_proxy_async_shared() {
     asm volatile("fence.proxy.async.shared::cta;" : : : "memory");

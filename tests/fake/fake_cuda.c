@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "fake_calls.h"
+#include "templates/block/params.h"
 
 #define MAX_DEVICES   8
 #define MAX_CONTEXTS  16
@@ -269,13 +270,33 @@ int cuModuleUnload(struct CUmod_st *module)
     return result;
 }
 
+/* What a real driver reads in the code: the size of a kernel's one argument. */
+static const struct {
+    const char *begins; /* its name */
+    size_t params_bytes;
+} kernels[] = {
+    {"ftj_kv_store", sizeof(ftj_store_params)},
+    {"ftj_attn_decode", sizeof(ftj_decode_params)},
+    {"ftj_attn_combine", sizeof(ftj_decode_params)},
+    {"ftj_attn_extend", sizeof(ftj_extend_params)},
+    {"ftj_extend_combine", sizeof(ftj_extend_params)},
+    {"ftj_attn_generic", sizeof(ftj_generic_params)},
+    {"ftj_state_merge", sizeof(ftj_merge_params)},
+};
+
 int cuModuleGetFunction(struct CUfunc_st **function, struct CUmod_st *module, const char *name)
 {
     const int result = fake_begin_in_context("cuModuleGetFunction");
     if (result)
         return result;
     *function = module->function;
-    return strncmp(name, "ftj_", 4) == 0 ? 0 : FTJ_CU_ERROR_NOT_FOUND;
+    for (size_t i = 0; i < sizeof(kernels) / sizeof(*kernels); i++) {
+        if (strncmp(name, kernels[i].begins, strlen(kernels[i].begins)) == 0) {
+            module->function->params_bytes = kernels[i].params_bytes;
+            return 0;
+        }
+    }
+    return FTJ_CU_ERROR_NOT_FOUND;
 }
 
 int cuFuncLoad(struct CUfunc_st *function)
@@ -310,10 +331,8 @@ int cuLaunchKernel(struct CUfunc_st *function, unsigned int grid_x, unsigned int
     const int result = fake_begin_in_context("cuLaunchKernel");
     if (result)
         return result;
-    const bool has_buffer = extra && extra[0] == FTJ_CU_LAUNCH_BUFFER &&
-                            extra[2] == FTJ_CU_LAUNCH_BUFFER_SIZE && extra[4] == FTJ_CU_LAUNCH_END;
     if (grid_x == 0 || grid_y != 1 || grid_z != 1 || block_x == 0 || block_x > 1024 ||
-        block_y != 1 || block_z != 1 || arguments || !has_buffer ||
+        block_y != 1 || block_z != 1 || !arguments || extra ||
         smem_bytes > (unsigned int)function->max_dynamic_smem)
         return INVALID_VALUE;
     if (function->module->context != fake_current() ||
@@ -324,10 +343,39 @@ int cuLaunchKernel(struct CUfunc_st *function, unsigned int grid_x, unsigned int
                                  .num_threads = block_x,
                                  .smem_bytes = smem_bytes,
                                  .stream = stream,
-                                 .params_bytes = *(size_t *)extra[3]};
-    if (launch.params_bytes > sizeof(launch.params))
-        return INVALID_VALUE;
-    memcpy(launch.params, extra[1], launch.params_bytes);
+                                 .params_bytes = function->params_bytes};
+    memcpy(launch.params, arguments[0], launch.params_bytes);
     last_launch = launch;
+    return 0;
+}
+
+/* The map is the tensor that was described, for a test to read. */
+int cuTensorMapEncodeTiled(void *map, int type, uint32_t rank, void *address, const uint64_t *dims,
+                           const uint64_t *strides, const uint32_t *box,
+                           const uint32_t *element_strides, int interleave, int swizzle,
+                           int l2_promotion, int fill)
+{
+    const int result = fake_begin("cuTensorMapEncodeTiled");
+    if (result)
+        return result;
+    if ((uintptr_t)map % 128 || (uintptr_t)address % 16 || rank != 4 ||
+        type != FTJ_CU_TENSOR_UINT16 || interleave != FTJ_CU_TENSOR_INTERLEAVE_NONE ||
+        swizzle != FTJ_CU_TENSOR_SWIZZLE_128B || l2_promotion < 0 || fill < 0 || box[0] != 64)
+        return INVALID_VALUE;
+    for (uint32_t i = 0; i < rank; i++) {
+        if (!dims[i] || dims[i] > 1ull << 32 || !box[i] || box[i] > 256 || element_strides[i] != 1)
+            return INVALID_VALUE;
+        if (i && (strides[i - 1] % 16 || strides[i - 1] >> 40))
+            return INVALID_VALUE;
+    }
+    const ftj_tensor tensor = {.base = (uint64_t)(uintptr_t)address,
+                               .strides = {strides[0], strides[1], strides[2]},
+                               .dims = (uint32_t)dims[0],
+                               .slots = (uint32_t)dims[1],
+                               .heads = (uint32_t)dims[2],
+                               .pages = (uint32_t)dims[3],
+                               .box_dims = box[0],
+                               .box_slots = box[1]};
+    memcpy(map, &tensor, sizeof(tensor));
     return 0;
 }

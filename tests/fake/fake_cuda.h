@@ -31,7 +31,7 @@ struct fake_launch {
     unsigned int num_threads;
     unsigned int smem_bytes;
     struct CUstream_st *stream;
-    unsigned char params[1024];
+    unsigned char params[2048];
     size_t params_bytes;
 };
 

@@ -34,6 +34,7 @@ struct CUmod_st {
 struct CUfunc_st {
     struct CUmod_st *module;
     int max_dynamic_smem;
+    size_t params_bytes;
 };
 
 /* A number of the environment. */

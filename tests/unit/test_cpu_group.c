@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "cpu_kernel.h"
+#include "templates/block/params.h"
 
 enum { ROWS = 64, DEPTH = 16, MAX_N = 256, THREADS = 128 };
 
@@ -194,6 +195,44 @@ Test(cpu_group, an_announced_arrival_is_made_when_its_bytes_have_come)
 {
     expect_counted("0");
     expect_counted("60");
+}
+
+/* The second 64 of 128 dims, of slots 2 to 9 of the four of a page: values name where they are
+ * from, and what is outside is zeros. */
+Test(cpu_group, a_tensor_copy_brings_a_box_in_the_swizzle)
+{
+    enum { SLOTS = 4, HEADS = 2, PAGES = 3, ROW = 128 };
+    static uint16_t rows[PAGES][HEADS][SLOTS][ROW] __attribute__((aligned(16)));
+    static uint16_t out[8][64];
+    for (int i = 0; i < PAGES * HEADS * SLOTS * ROW; i++)
+        (&rows[0][0][0][0])[i] = (uint16_t)(i + 1);
+    const ftj_tensor tensor = {
+        .base = (uintptr_t)rows,
+        .strides = {sizeof(rows[0][0][0]), sizeof(rows[0][0]), sizeof(rows[0])},
+        .dims = ROW,
+        .slots = SLOTS,
+        .heads = HEADS,
+        .pages = PAGES,
+        .box_dims = 64,
+        .box_slots = 8};
+    cpu_kernel_run("if (thread == 0)\n"
+                   "    ptx::mbarrier_init(1024, 1);\n"
+                   "ptx::sync_block();\n"
+                   "if (thread == 0) {\n"
+                   "    ptx::mbarrier_arrive_expect_tx(1024, 1024);\n"
+                   "    ptx::cp_async_bulk_tensor(0, in, 64, 2, 1, 2, 1024);\n"
+                   "}\n"
+                   "ptx::mbarrier_wait(1024, 0);\n"
+                   "for (uint32_t i = thread; i < 256; i += 32)\n"
+                   "    out[i] = ptx::ld_shared_u32(4 * i);\n",
+                   1, 32, 2048, &tensor, out);
+    for (int row = 0; row < 8; row++) {
+        for (int dim = 0; dim < 64; dim++) {
+            const uint16_t got = out[row][(dim / 8 ^ row) * 8 + dim % 8];
+            const uint16_t right = row + 2 < SLOTS ? rows[2][1][row + 2][64 + dim] : 0;
+            cr_assert_eq(got, right, "row %d, dim %d: %u, not %u", row, dim, got, right);
+        }
+    }
 }
 
 static void expect_failure(const char *body, const char *sentence)

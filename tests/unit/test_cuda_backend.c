@@ -282,7 +282,7 @@ Test(cuda_backend, refuses_a_block_that_does_not_fit)
     struct ftj_module module = {0};
     Elf64_Ehdr header;
     const struct ftj_bytes image = image_for(90, &header);
-    const struct ftj_config wide = {.num_threads = 2048};
+    const struct ftj_config wide = {.variant = "attn_decode_sm90", .num_threads = 2048};
     cr_expect_eq(backend.ops->module_load(&backend, &image, &wide, &module), FTJ_E_LAUNCH);
     expect_said("2048 threads");
     cr_expect_eq(num_modules(), 0);
@@ -292,10 +292,11 @@ Test(cuda_backend, launches_with_the_grid_and_the_bytes_it_is_given)
 {
     struct ftj_module module = {0};
     struct CUstream_st *stream = NULL;
-    const char params[] = "the kernel's one argument";
+    ftj_decode_params params; /* of the kernel that load() loads */
+    memset(&params, 0x5a, sizeof(params));
     cr_assert_eq(load(&module), FTJ_OK);
     cr_assert_eq(backend.ops->stream_create(&backend, &stream), FTJ_OK);
-    cr_assert_eq(backend.ops->launch(&backend, &module, 65536, params, sizeof(params), stream),
+    cr_assert_eq(backend.ops->launch(&backend, &module, 65536, &params, sizeof(params), stream),
                  FTJ_OK, "%s", catcher.last);
     const struct fake_launch *launch = last_launch();
     cr_expect_eq(launch->num_blocks, 65536);
@@ -303,10 +304,10 @@ Test(cuda_backend, launches_with_the_grid_and_the_bytes_it_is_given)
     cr_expect_eq(launch->smem_bytes, 100000);
     cr_expect_eq(launch->stream, stream);
     cr_expect_eq(launch->params_bytes, sizeof(params));
-    cr_expect_arr_eq(launch->params, params, sizeof(params));
+    cr_expect_arr_eq(launch->params, &params, sizeof(params));
 
     setenv("FAKE_CUDA_FAIL", "cuLaunchKernel:701", 1);
-    cr_expect_eq(backend.ops->launch(&backend, &module, 3, params, sizeof(params), stream),
+    cr_expect_eq(backend.ops->launch(&backend, &module, 3, &params, sizeof(params), stream),
                  FTJ_E_LAUNCH);
     expect_said("3 blocks, 256 threads and 100000 bytes");
     expect_said("FAKE_ERROR_701 (701: as the test asked)");

@@ -122,3 +122,37 @@ Test(tune_extend_sm90, needs_whole_chunks_of_a_row)
     problem.kv.k.codes.slot_stride_bytes += 8;
     cr_expect_not(ftj_tune_extend_sm90(&problem, &device, &config));
 }
+
+/* Runs of rows in a page, of a table of pages, in 16 bits; all that the tile takes of them. */
+Test(tune_extend_sm90, copies_runs_of_rows_by_tensor_copies)
+{
+    static const struct {
+        uint32_t head_dim, page_size;
+        ftj_kv_format v_format;
+        ftj_kv_table table;
+        uint32_t run;
+    } rows[] = {
+        {128, 64, FTJ_KV_16BIT, FTJ_TABLE_BLOCKS, 64},
+        {128, 48, FTJ_KV_16BIT, FTJ_TABLE_BLOCKS, 16},
+        {128, 8, FTJ_KV_16BIT, FTJ_TABLE_BLOCKS, 0},
+        {128, 256, FTJ_KV_16BIT, FTJ_TABLE_BLOCKS, 64},
+        {64, 256, FTJ_KV_16BIT, FTJ_TABLE_BLOCKS, 128},
+        {128, 64, FTJ_KV_FP8, FTJ_TABLE_BLOCKS, 0},
+        {128, 64, FTJ_KV_16BIT, FTJ_TABLE_SLOTS, 0},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        const ftj_kv_shape shape = {.v_format = rows[i].v_format,
+                                    .num_kv_heads = 2,
+                                    .head_dim = rows[i].head_dim,
+                                    .page_size = rows[i].page_size};
+        struct ftj_problem problem;
+        struct ftj_device device;
+        struct ftj_config config = {0};
+        problem_init(&problem, &shape, FTJ_DTYPE_BF16);
+        problem.table = rows[i].table;
+        cr_assert_eq(ftj_device_of_target("sm_90a", NULL, &device), FTJ_OK);
+        cr_assert(ftj_tune_extend_sm90(&problem, &device, &config), "row %zu", i);
+        cr_expect_eq(config.tensor_run, rows[i].run, "row %zu: %u", i, config.tensor_run);
+        cr_expect_leq(config.smem_bytes, device.smem_bytes);
+    }
+}

@@ -21,6 +21,7 @@ struct Config {
     static constexpr int code_slots = 2;
     static constexpr int code_rows = 64;
     static constexpr int code_run = 64;
+    static constexpr int tensor_run = 0;
     static constexpr int producer_registers = 80;
     static constexpr int consumer_registers = 144;
     static constexpr bool slots_contiguous = true;
