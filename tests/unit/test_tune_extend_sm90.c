@@ -133,8 +133,8 @@ Test(tune_extend_sm90, copies_runs_of_rows_by_tensor_copies)
         uint32_t run;
     } rows[] = {
         {128, 64, FTJ_KV_16BIT, FTJ_TABLE_BLOCKS, 64},
-        {128, 48, FTJ_KV_16BIT, FTJ_TABLE_BLOCKS, 16},
-        {128, 8, FTJ_KV_16BIT, FTJ_TABLE_BLOCKS, 0},
+        {128, 96, FTJ_KV_16BIT, FTJ_TABLE_BLOCKS, 32},
+        {128, 16, FTJ_KV_16BIT, FTJ_TABLE_BLOCKS, 0},
         {128, 256, FTJ_KV_16BIT, FTJ_TABLE_BLOCKS, 64},
         {64, 256, FTJ_KV_16BIT, FTJ_TABLE_BLOCKS, 128},
         {128, 64, FTJ_KV_FP8, FTJ_TABLE_BLOCKS, 0},

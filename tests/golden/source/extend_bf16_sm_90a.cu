@@ -6,7 +6,7 @@
 struct Config {
     static constexpr int num_threads = 512;
     static constexpr int min_blocks = 1;
-    static constexpr int smem_bytes = 214512;
+    static constexpr int smem_bytes = 214480;
     static constexpr int head_dim = 128;
     using Element = ftj::Bf16;
     using KWiden = ftj::Rows16Bit;
@@ -16,8 +16,8 @@ struct Config {
     static constexpr int block_rows = 192;
     static constexpr int tile_tokens = 64;
     static constexpr int new_tokens = 64;
-    static constexpr int num_stages = 10;
-    static constexpr int query_stages = 1;
+    static constexpr int num_stages = 7;
+    static constexpr int query_stages = 2;
     static constexpr int code_slots = 0;
     static constexpr int code_rows = 16;
     static constexpr int code_run = 0;
@@ -27,7 +27,7 @@ struct Config {
     static constexpr bool slots_contiguous = true;
     static constexpr bool slot_table = false;
     static constexpr bool has_softcap = false;
-    static constexpr bool takes_turns = true;
+    static constexpr bool takes_turns = false;
 };
 
 extern "C" __global__ __launch_bounds__(Config::num_threads, Config::min_blocks)
