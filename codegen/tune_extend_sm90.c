@@ -35,17 +35,18 @@ struct shape {
     uint32_t code_slots; /* of codes under way, a producer warp; 0: a 16-bit cache */
     uint32_t code_rows;  /* of a tile, the most that a producer warp brings at a time */
     uint32_t producer_registers;
-    bool by_tensor; /* for rows that tensor copies bring, only */
+    bool by_tensor;   /* for rows that tensor copies bring, only */
+    bool takes_turns; /* consumers start their products in turn; measured */
 };
 
 /* Best first: the first that fits the memory. What is widened once, or fetched once, serves 192
  * rows rather than 128 where registers allow; where cp.async brings it, tiles of 64 keys cost too
  * many fences. */
 static const struct shape shapes[] = {
-    {64, 3, 128, 6, 1, 0, 0, 32, false},  {128, 3, 64, 7, 2, 0, 0, 56, true},
-    {128, 2, 128, 6, 1, 0, 0, 72, false}, {256, 2, 64, 5, 1, 0, 0, 72, false},
-    {64, 2, 128, 6, 2, 2, 64, 88, false}, {128, 3, 64, 8, 1, 2, 64, 80, false},
-    {128, 3, 64, 6, 1, 2, 64, 80, false}, {256, 2, 64, 4, 1, 2, 16, 88, false},
+    {64, 3, 128, 6, 1, 0, 0, 32, false, true},   {128, 3, 64, 7, 2, 0, 0, 56, true, false},
+    {128, 2, 128, 6, 1, 0, 0, 72, false, false}, {256, 2, 64, 5, 1, 0, 0, 72, false, false},
+    {64, 2, 128, 6, 2, 2, 64, 88, false, true},  {128, 3, 64, 8, 1, 2, 64, 80, false, true},
+    {128, 3, 64, 6, 1, 2, 64, 80, false, true},  {256, 2, 64, 4, 1, 2, 16, 88, false, true},
 };
 
 /* Bytes of a row of codes, with its scales; 0 for one of 16-bit values. */
@@ -181,13 +182,6 @@ static uint32_t consumer_registers(const struct shape *shape)
     return (groups * launched - shape->producer_registers) / shape->consumers / 8 * 8;
 }
 
-/* Barriers cost consumers 1 % that fall into turns by themselves: two of them, or those of tensor
- * copies, which wait for no fence. */
-static bool takes_turns(const struct shape *shape, const struct ftj_config *config)
-{
-    return shape->code_slots || (shape->consumers > 2 && !config->tensor_run);
-}
-
 static const char *widen_name(ftj_kv_format format)
 {
     return format == FTJ_KV_FP8     ? "ftj::WidenFp8"
@@ -230,7 +224,7 @@ void ftj_write_extend_sm90(struct ftj_text *text, const struct ftj_problem *prob
         {"slots_contiguous", problem->slots_contiguous},
         {"slot_table", problem->table == FTJ_TABLE_SLOTS},
         {"has_softcap", problem->has_softcap},
-        {"takes_turns", takes_turns(shape, config)},
+        {"takes_turns", shape->takes_turns},
     };
     for (size_t i = 0; i < sizeof(flags) / sizeof(*flags); i++)
         ftj_text_printf(text, "    static constexpr bool %s = %s;\n", flags[i].name,
