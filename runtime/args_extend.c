@@ -109,7 +109,7 @@ static ftj_tensor cached_tensor(const struct ftj_attention *attn, const ftj_exte
         .base = rows->base,
         .strides = {rows->slot_stride, rows->head_stride, rows->page_stride},
         .slots = attn->desc.kv.shape.page_size,
-        .pages = (uint32_t)args->cache.num_pages,
+        .pages = args->cache.num_pages < UINT32_MAX ? (uint32_t)args->cache.num_pages : UINT32_MAX,
     };
 }
 

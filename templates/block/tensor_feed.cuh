@@ -80,6 +80,7 @@ private:
     __device__ __forceinline__ void copy(const ftj_tensor_map& map, uint32_t head, uint32_t tile,
                                          uint32_t counted) const {
         constexpr uint32_t run_bytes = run_rows * 2 * Config::head_dim;
+        ptx::sync_warp();  // a lane that has no copy to make could fall two phases behind
         const uint32_t first = seen.begin / run_rows;
         const uint32_t end = (seen.end + run_rows - 1) / run_rows;
         if (lane == 0)

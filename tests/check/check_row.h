@@ -70,6 +70,7 @@ extern const struct check_test check_fp8_codes_test;
 extern const struct check_test check_fp8_floats_test;
 extern const struct check_test check_decode_test;
 extern const struct check_test check_extend_test;
+extern const struct check_test check_extend_copies_test;
 extern const struct check_test check_short_test;
 extern const struct check_test check_generic_test;
 extern const struct check_test check_merge_test;
