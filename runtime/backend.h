@@ -44,7 +44,7 @@ struct ftj_backend_ops {
                          uint32_t num_blocks, const void *params, size_t params_bytes,
                          struct CUstream_st *stream);
 
-    /* What tensor copies of a kernel read. No GPU is asked. */
+    /* What tensor copies of a kernel read. Nothing is launched. */
     ftj_status (*tensor_encode)(struct ftj_backend *backend, const ftj_tensor *tensor,
                                 ftj_tensor_map *map);
 

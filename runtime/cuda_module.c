@@ -242,10 +242,15 @@ ftj_status ftj_cuda_tensor_encode(struct ftj_backend *backend, const ftj_tensor 
                         "%s has no cuTensorMapEncodeTiled: an extend on Hopper needs the driver of "
                         "CUDA 12 or newer",
                         driver->path);
+    bool pushed = false;
+    const ftj_status status = ftj_cuda_enter(backend, &pushed); /* it wants one, for its device */
+    if (status)
+        return status;
     const int result = driver->cuTensorMapEncodeTiled(
         map, FTJ_CU_TENSOR_UINT16, 4, (void *)(uintptr_t)tensor->base, dims, tensor->strides, box,
         each, FTJ_CU_TENSOR_INTERLEAVE_NONE, FTJ_CU_TENSOR_SWIZZLE_128B,
         FTJ_CU_TENSOR_L2_PROMOTION_256B, FTJ_CU_TENSOR_FILL_ZEROS);
+    ftj_cuda_leave(backend, pushed);
     return result ? ftj_driver_fail(driver, backend->log, FTJ_E_DRIVER, result,
                                     "cuTensorMapEncodeTiled")
                   : FTJ_OK;

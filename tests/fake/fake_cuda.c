@@ -355,7 +355,7 @@ int cuTensorMapEncodeTiled(void *map, int type, uint32_t rank, void *address, co
                            const uint32_t *element_strides, int interleave, int swizzle,
                            int l2_promotion, int fill)
 {
-    const int result = fake_begin("cuTensorMapEncodeTiled");
+    const int result = fake_begin_in_context("cuTensorMapEncodeTiled");
     if (result)
         return result;
     if ((uintptr_t)map % 128 || (uintptr_t)address % 16 || rank != 4 ||
