@@ -124,11 +124,13 @@ static uint32_t smem_bytes(const struct ftj_problem *problem, const struct shape
     const uint32_t k_bytes = code_bytes(problem->k_format, shape->head_dim);
     const uint32_t v_bytes = code_bytes(problem->v_format, shape->head_dim);
     const uint32_t coded = k_bytes > v_bytes ? k_bytes : v_bytes;
+    const uint32_t own = shape->tokens > GROUP_ROWS ? shape->tokens : GROUP_ROWS;
     const uint32_t slots = coded ? CODE_WARPS * shape->code_slots : 0;
     return (rows + keys) * row_bytes + slots * (code_rows(problem, shape) * coded + CODE_BARRIER) +
-           (coded ? keys * SCALE_BYTES : 0) + WORK_BYTES + ORDERS * ORDER_BYTES +
+           (coded ? keys / 2 * SCALE_BYTES : 0) + WORK_BYTES + ORDERS * ORDER_BYTES +
            (ORDERS + shape->query_stages + shape->stages) * BARRIER_BYTES +
-           (tensor_run(problem, shape) ? TENSOR_BARRIER : 0) + shape->consumers * TURN_BARRIER;
+           (tensor_run(problem, shape) ? TENSOR_BARRIER : 0) + shape->consumers * TURN_BARRIER +
+           (problem->k_format == FTJ_KV_16BIT ? 0 : shape->consumers * own * SCALE_BYTES);
 }
 
 /* Rows come in whole chunks of 16 bytes, which are what a swizzled row is made of; block scales of

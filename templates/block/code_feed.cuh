@@ -168,7 +168,7 @@ struct CodeFeed {
 
     // The rows in the next slot, which have come, into their places.
     template <class Side>
-    __device__ __forceinline__ void widen(uint32_t tile, uint32_t scales) {
+    __device__ __forceinline__ void widen(uint32_t tile, uint32_t scales, float score_scale) {
         const uint32_t slot = slots_at + widened * slot_bytes;
         using Batch = typename WidenRows<Side>::Batch;
         WidenRows<Side> walk(*this, slot, tile);
@@ -200,8 +200,9 @@ struct CodeFeed {
         }
 #pragma unroll
         for (uint32_t row = lane; !Side::is_scaled && row < uint32_t(rows); row += warp_size)
-            ptx::st_shared_u32(scales + 4 * (part * rows + row),
-                               ptx::ld_shared_u32(slot + Side::scales + 4 * row));
+            ptx::st_shared_u32(
+                scales + 4 * (part * rows + row),
+                ptx::float_bits(ptx::ld_shared_f32(slot + Side::scales + 4 * row) * score_scale));
         const bool wraps = widened == slots - 1;
         widened = wraps ? 0 : widened + 1;
         round ^= wraps;

@@ -4,6 +4,7 @@
 // or of V, in turn.
 #pragma once
 #include "block/code_feed.cuh"
+#include "block/group_queries.cuh"
 #include "block/tensor_feed.cuh"
 #include "block/tile_feed.cuh"
 #include "block/tile_rings.cuh"
@@ -19,6 +20,8 @@ struct ExtendProducer {
     using TileKeys = typename Rings::TileKeys;
     using Codes = CodeFeed<Config>;
     using Values = TileFeed<Config>;
+    // From products of what keys and queries are made.
+    static constexpr float key_unit = Config::KWiden::key_unit * GroupQueries<Config>::unit;
     static constexpr bool has_codes = Rings::is_coded;
     static constexpr bool has_values = !Config::KWiden::is_coded || !Config::VWiden::is_coded;
 
@@ -43,7 +46,7 @@ struct ExtendProducer {
             if (order.end == order.unit.tile)
                 return;
             queries.wait_free();
-            feed_queries(p, order.unit, queries.tile());
+            feed_queries(p, order.unit, queries.tile(), 0, Config::block_rows);
             ptx::cp_async_mbarrier_arrive(queries.filled());
             queries.advance();
             const auto keys = TileKeys::of(order.unit);
@@ -185,7 +188,7 @@ private:
         if constexpr (Side::Widen::is_coded) {
             codes.template wait<Side>(seen);
             tiles.wait_free();
-            codes.template widen<Side>(tiles.tile(), tiles.scales());
+            codes.template widen<Side>(tiles.tile(), tiles.scales(), p.score_scale * key_unit);
             ptx::fence_proxy_async_shared();  // the products read through another proxy
             ptx::mbarrier_arrive(tiles.filled(), Codes::stride);
         } else {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The two products of a warpgroup's 64 query rows with a tile of keys, by wgmma. Both are started
-// here and waited for by the caller. Operands are of the model's 16-bit type, whatever the cache.
+// here and waited for by the caller. Operands are of the model's 16-bit type, but for keys that
+// were codes, and their queries.
 #pragma once
 #include "block/swizzled.cuh"
 
@@ -49,14 +50,15 @@ struct GroupProducts {
     using Query = SwizzledTile<64, head_dim>;
     using Keys = SwizzledTile<tokens, head_dim>;
 
+    // Operands in shared memory are given by their descriptors (swizzled.cuh).
     // scores = Q K^T: [64 rows][tokens]
+    template <class Element>
     static __device__ __forceinline__ void start_scores(uint32_t query, uint32_t keys,
                                                         float (&scores)[tokens / 2]) {
-        const uint32_t a = Query::over_dims(query), b = Keys::over_dims(keys);
 #pragma unroll
         for (int step = 0; step < head_dim / 16; step++)
-            Mma::template shared<tokens>(scores, a + Query::step_over_dims(step),
-                                         b + Keys::step_over_dims(step), step > 0);
+            GroupMma<Element>::template shared<tokens>(scores, query + Query::step_over_dims(step),
+                                                       keys + Keys::step_over_dims(step), step > 0);
         ptx::wgmma_commit();
     }
 
@@ -64,11 +66,10 @@ struct GroupProducts {
     static __device__ __forceinline__ void start_outputs(const uint32_t (&weights)[tokens / 4],
                                                          uint32_t values,
                                                          float (&out)[head_dim / 2]) {
-        const uint32_t b = Keys::over_rows(values);
 #pragma unroll
         for (int step = 0; step < tokens / 16; step++)
             Mma::template registers<head_dim>(out, weights + 4 * step,
-                                              b + Keys::step_over_rows(step));
+                                              values + Keys::step_over_rows(step));
         ptx::wgmma_commit();
     }
 };

@@ -29,57 +29,54 @@ struct GroupRows {
     using Scores = float[tokens / 2];
     using Outputs = float[head_dim / 2];
     using Weights = uint32_t[tokens / 4];  // A operands of the product with V
+    // From products to log2 units (with a soft cap, to what it takes): one for all columns, or with
+    // row scales of K one for each of a lane's.
+    static constexpr bool has_columns = Config::KWiden::is_coded;
+    using Factors = float[has_columns ? tokens / 4 : 1];
 
-    uint32_t row;        // of the request: the warp's first
-    KeyRange seen;       // by all of the warp's rows, in the cache or beside it
-    float score_scale;   // from products to log2 units, not negative
-    float reference[2];  // log2
-    float sum[2];        // this thread's share
-    float ratio[2];      // what O is to be multiplied by
-    bool is_rebased;     // in any lane of the warp: ratio is not 1
-    uint32_t follows;    // the reference follows the maximum
-    uint32_t seeks;      // so it does, or some row of the warp has none
+    uint32_t row;         // of the request: the warp's first
+    KeyRange seen;        // by all of the warp's rows, in the cache or beside it
+    float reference[2];   // log2
+    float sum[2];         // this thread's share
+    float ratio[2];       // what O is to be multiplied by
+    bool is_rebased;      // in any lane of the warp: ratio is not 1
+    uint32_t follows;     // the reference follows the maximum
+    uint32_t seeks;       // so it does, or some row of the warp has none
+    uint32_t factors_at;  // shared address of its rows' factors over codes (GroupQueries), or 0
+    uint32_t plain_end;   // tile up to which there is nothing to mask and nothing to seek
 
     __device__ __forceinline__ void begin(const ftj_extend_params& p, const Unit& unit,
                                           uint32_t first_row, bool follows_maximum) {
         row = ptx::uniform(first_row);
         const SeenKeys its = SeenKeys::find(p, unit, {0, unit.run.length}, row, 16);
         seen = {ptx::uniform(its.by_all.begin), ptx::uniform(its.by_all.end)};
-        score_scale = ptx::abs_f32(p.score_scale);
         reference[0] = reference[1] = lowest_score;
         sum[0] = sum[1] = 0;
         follows = ptx::uniform(always_follows || follows_maximum);
         seeks = 1;
+        plain_end = factors_at = 0;
     }
 
     // ---- softmax -------------------------------------------------------------------------------
-    // Products of a tile that starts at key `token`, of which those from `end` on are no keys, to
-    // weights before their rounding.
+    // Products of a tile to weights before their rounding.
+    template <class TileKeys>
     __device__ __forceinline__ void weigh(const ftj_extend_params& p, const Unit& unit,
-                                          uint32_t token, uint32_t end, Scores& scores) {
-        if (p.score_scale < 0.0f) {
-#pragma unroll
-            for (int i = 0; i < tokens / 2; i++)
-                scores[i] = -scores[i];
-        }
+                                          const TileKeys& keys, uint32_t tile, Factors& factors,
+                                          Scores& scores) {
         if constexpr (Config::has_softcap)
-            cap(p, scores);
-        const float to_log2 = Config::has_softcap ? 1.0f : score_scale;
-        const uint32_t last = token + tokens;
-        if (token < seen.begin || last > min_of(seen.end, end))
-            mask(p, unit, token, end, scores);
-
+            cap(p, factors, scores);
         is_rebased = false;
-        if (seeks)
-            seek(scores, to_log2);
+        if (tile >= plain_end)
+            look_at(p, unit, keys, tile, factors, scores);
 
         float sums[2] = {0.0f, 0.0f};
 #pragma unroll
         for (int i = 0; i < tokens / 2; i += 2) {
             constexpr int rows = 2;
             const int h = i / 2 % rows;
-            scores[i] = ptx::ex2_approx(ptx::fma_rn(scores[i], to_log2, -reference[h]));
-            scores[i + 1] = ptx::ex2_approx(ptx::fma_rn(scores[i + 1], to_log2, -reference[h]));
+            scores[i] = ptx::ex2_approx(ptx::fma_rn(scores[i], factor(factors, i), -reference[h]));
+            scores[i + 1] =
+                ptx::ex2_approx(ptx::fma_rn(scores[i + 1], factor(factors, i + 1), -reference[h]));
             sums[h] += scores[i] + scores[i + 1];
         }
         sum[0] += sums[0];
@@ -191,12 +188,58 @@ private:
         return GroupMma<Element>::pack(two[0] * factor, two[1] * factor);
     }
 
+    static __device__ __forceinline__ float factor(const Factors& factors, int i) {
+        return factors[has_columns ? i / 4 * 2 + i % 2 : 0];
+    }
+    // All of them into the products.
+    static __device__ __forceinline__ void apply(Factors& factors, Scores& scores) {
+#pragma unroll
+        for (int i = 0; i < tokens / 2; i++)
+            scores[i] *= factor(factors, i);
+#pragma unroll
+        for (float& it : factors)
+            it = 1.0f;
+    }
+
     // Scores in log2 units.
-    __device__ __forceinline__ void cap(const ftj_extend_params& p, Scores& scores) const {
-        const float to_cap = score_scale / p.softcap, cap_log2 = p.softcap * log2e;
+    __device__ __forceinline__ void cap(const ftj_extend_params& p, Factors& factors,
+                                        Scores& scores) const {
+        const float to_cap = 1.0f / p.softcap, cap_log2 = p.softcap * log2e;
+        apply(factors, scores);
 #pragma unroll
         for (int i = 0; i < tokens / 2; i++)
             scores[i] = cap_log2 * tanh_of(scores[i] * to_cap);
+    }
+
+    // By the factors of the two rows.
+    __device__ __forceinline__ void multiply(Scores& scores) const {
+        const uint32_t own = factors_at + ptx::thread_index() % warp_size / 4 * 4;
+        const float both[2] = {ptx::ld_shared_f32(own), ptx::ld_shared_f32(own + 8 * 4)};
+#pragma unroll
+        for (int i = 0; i < tokens / 2; i++)
+            scores[i] *= both[i / 2 % 2];
+    }
+
+    // A tile of which more is to be done than to weigh it, or of which that is not known yet. What
+    // is left of the factors is one for all, and not negative: a mask makes scores infinite.
+    template <class TileKeys>
+    __device__ __forceinline__ void look_at(const ftj_extend_params& p, const Unit& unit,
+                                            const TileKeys& keys, uint32_t tile, Factors& factors,
+                                            Scores& scores) {
+        const uint32_t token = keys.first(tile), end = keys.end(tile);
+        const uint32_t seen_end = min_of(seen.end, end);
+        const bool is_whole = token >= seen.begin && token + tokens <= seen_end;
+        const bool has_factors = factors_at != 0 && keys.is_cached(tile);
+        if (has_columns || factors[0] < 0.0f)
+            apply(factors, scores);
+        if (has_factors)
+            multiply(scores);
+        if (!is_whole)
+            mask(p, unit, token, end, scores);
+        if (seeks)
+            seek(scores, factors[0]);
+        if (is_whole && !seeks && !has_factors)
+            plain_end = tile + (seen_end - token) / tokens;
     }
     __device__ __forceinline__ void mask(const ftj_extend_params& p, const Unit& unit,
                                          uint32_t token, uint32_t end, Scores& scores) const {

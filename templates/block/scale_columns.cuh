@@ -24,13 +24,6 @@ struct ScaleColumns {
             scales[i + 1] = ptx::bits_float(pair.w[1]);
         }
     }
-
-    static __device__ __forceinline__ void apply(const Columns& scales,
-                                                 float (&scores)[tokens / 2]) {
-#pragma unroll
-        for (int i = 0; i < tokens / 2; i++)
-            scores[i] *= scales[i / 4 * 2 + i % 2];
-    }
 };
 
 }  // namespace ftj

@@ -24,20 +24,22 @@ struct FeedPass {
     static __device__ __forceinline__ uint32_t chunk() { return ptx::thread_index() % chunks; }
 };
 
-// The rows of a unit's queries: a swizzled tile per 64 of them.
+// Rows of a unit's queries, from `begin` to `end`: a swizzled tile per 64 of them.
 template <class Config>
 static __device__ __forceinline__ void feed_queries(const ftj_extend_params& p,
-                                                    const QueryTile<Config>& unit,
-                                                    uint32_t shared) {
+                                                    const QueryTile<Config>& unit, uint32_t shared,
+                                                    uint32_t begin, uint32_t end) {
     using Pass = FeedPass<Config::head_dim>;
     using Tile = SwizzledTile<64, Config::head_dim>;
     const uint32_t chunk = Pass::chunk();
     const uint32_t queries_on = Pass::rows / p.group, heads_on = Pass::rows % p.group;  // a pass
-    uint32_t query = (unit.first_row + Pass::row()) / p.group;
-    uint32_t head = (unit.first_row + Pass::row()) % p.group;  // of the group
+    const uint32_t first = begin + Pass::row();
+    uint32_t query = (unit.first_row + first) / p.group;
+    uint32_t head = (unit.first_row + first) % p.group;  // of the group
     const uint64_t from = p.q + chunk * 16;
 #pragma unroll 2
-    for (uint32_t at = Pass::row(); at < Config::block_rows; at += Pass::rows) {
+    for (uint32_t pass = begin; pass < end; pass += Pass::rows) {
+        const uint32_t at = pass + Pass::row();
         const bool is_there = unit.first_row + at < unit.end_row;
         const int64_t row = (int64_t(unit.run.first) + query) * p.q_token_stride +
                             (unit.head * p.group + head) * p.q_head_stride;

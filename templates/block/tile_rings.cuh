@@ -42,7 +42,7 @@ struct TileRings {
         static constexpr int tiles = query + query_stages * query_bytes;
         static constexpr int codes = tiles + num_stages * tile_bytes;
         static constexpr int scales = codes + (is_coded ? CodeFeed<Config>::shared_bytes : 0);
-        static constexpr int work = scales + (is_coded ? num_stages * Scales::bytes : 0);
+        static constexpr int work = scales + (is_coded ? num_stages / 2 * Scales::bytes : 0);
         static constexpr int work_bytes = 1024;
         static constexpr int orders = work + work_bytes;
         static constexpr int order_bytes = 128;
@@ -52,7 +52,10 @@ struct TileRings {
         static constexpr int tensor_barrier =
             code_barriers + (is_coded ? CodeFeed<Config>::barrier_bytes : 0);
         static constexpr int turns = tensor_barrier + (by_tensor ? 8 : 0);
-        static constexpr int bytes = turns + 8 * Config::num_consumers;
+        static constexpr int own_factors = 4 * (tokens > 64 ? tokens : 64);
+        static constexpr int factors = turns + 8 * Config::num_consumers;
+        static constexpr int bytes =
+            factors + (Config::KWiden::is_coded ? Config::num_consumers * own_factors : 0);
     };
     static_assert(sizeof(Work) <= Smem::work_bytes && sizeof(Order) <= Smem::order_bytes,
                   "room for both");
@@ -114,17 +117,42 @@ struct TileRings {
         __device__ __forceinline__ uint32_t tile() const {
             return this->shared() + Smem::query + this->stage * Smem::query_bytes;
         }
+        // Descriptors: of a consumer's rows in the first stage, and of what is there in this one.
+        static __device__ __forceinline__ uint32_t over_dims(uint32_t group) {
+            using Query = typename Products::Query;
+            return Query::over_dims(QueryCursor::shared() + Smem::query + group * Query::bytes);
+        }
+        __device__ __forceinline__ uint32_t of_first(uint32_t descriptor) const {
+            return descriptor + this->stage * (Smem::query_bytes / 16);
+        }
     };
     struct TileCursor : Cursor<num_stages, order_stages + query_stages> {
         using Cursor<num_stages, order_stages + query_stages>::Cursor;
         __device__ __forceinline__ uint32_t tile() const {
             return this->shared() + Smem::tiles + this->stage * Smem::tile_bytes;
         }
-        // Of the tile's rows, when it was codes.
+        // Descriptors: of the first stage, and of what is there in this one.
+        static __device__ __forceinline__ uint32_t over_dims() {
+            return Products::Keys::over_dims(TileCursor::shared() + Smem::tiles);
+        }
+        static __device__ __forceinline__ uint32_t over_rows() {
+            return Products::Keys::over_rows(TileCursor::shared() + Smem::tiles);
+        }
+        __device__ __forceinline__ uint32_t of_first(uint32_t descriptor) const {
+            return descriptor + this->stage * (Smem::tile_bytes / 16);
+        }
+        // Of the rows of a tile of keys, when it was codes. Those are in every other stage.
         __device__ __forceinline__ uint32_t scales() const {
-            return this->shared() + Smem::scales + this->stage * Scales::bytes;
+            static_assert(!is_coded || num_stages % 2 == 0, "the same ones in every round");
+            return this->shared() + Smem::scales + this->stage * (Scales::bytes / 2);
         }
     };
+    // A consumer's own factors: of its rows, over keys that were codes, and over others of the
+    // keys.
+    static __device__ __forceinline__ uint32_t factors(uint32_t group) {
+        return ptx::shared_address(ptx::dynamic_shared()) + Smem::factors +
+               group * Smem::own_factors;
+    }
 
     // Consumers start their products in turn: of some that start them at once, all would take their
     // softmax at once, and the tensor cores nothing.

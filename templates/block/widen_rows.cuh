@@ -1,38 +1,29 @@
 // SPDX-License-Identifier: MIT
-// Codes to bf16, eight neighbours at a time and in their order. Without their row scale, exactly:
-// an E4M3 has four significant bits, an E2M1 times a block scale six. With it, rounded once.
+// Codes to 16-bit values, eight neighbours at a time.
+//
+// Keys become fp16, without their row scale, exactly: an E4M3 has four significant bits, an E2M1
+// times a block scale six. Values become bf16, times their row scale, rounded once.
 //
 // Every one offers
 //   is_coded                  false: rows are 16-bit values already, and there is nothing else
 //   code_bytes(dims)          bytes of that many dims
 //   block_bytes(dims)         bytes of their block scales, 0 without
 //   chunk_codes               codes in the 16 bytes that a lane widens at a time
-//   widen(codes, scales, i)   chunk i of 8 values of these; scales: two block scales, E4M3
-//   widen(codes, scales, row_scale, i)    the same times a row scale
+//   key_unit                  what a key is, of what it is widened to
+//   key_order                 of the eight dims of a chunk of keys, four bits each, the first
+//   lowest widen(codes, scales, i)   chunk i of 8 keys of these; scales: two block scales, E4M3
+//   widen(codes, scales, row_scale, i)    of 8 values, in their order
 #pragma once
 #include "block/types.cuh"
 
 namespace ftj {
 
-// An fp32 scale as a bf16 and what that leaves, a bf16 as well: in both halves of a word each.
-struct SplitScale {
-    uint32_t high;
-    uint32_t low;
-
-    static __device__ __forceinline__ SplitScale of(float scale) {
-        const uint32_t high = ptx::cvt_rn_bf16x2_f32(scale, scale);
-        const float left = scale - ptx::bits_float(high & 0xffff0000u);
-        return {high, ptx::cvt_rn_bf16x2_f32(left, left)};
-    }
-    __device__ __forceinline__ uint32_t times(uint32_t two) const {
-        return ptx::fma_bf16x2(two, high, ptx::mul_bf16x2(two, low));
-    }
-};
-
 struct Rows16Bit {
     static constexpr bool is_coded = false;
     static constexpr int code_bytes(int dims) { return 2 * dims; }
     static constexpr int block_bytes(int) { return 0; }
+    static constexpr float key_unit = 1.0f;
+    static constexpr uint32_t key_order = 0x76543210u;
 };
 
 struct WidenFp8 {
@@ -41,30 +32,24 @@ struct WidenFp8 {
     static constexpr int code_bytes(int dims) { return dims; }
     static constexpr int block_bytes(int) { return 0; }
 
+    static constexpr float key_unit = 1.0f;
+    static constexpr uint32_t key_order = 0x76543210u;
+
     static __device__ __forceinline__ ptx::Words4 widen(const ptx::Words4& codes, uint32_t, int i) {
-        const uint32_t low = codes.w[2 * i], high = codes.w[2 * i + 1];
-        return {{widen2(ptx::prmt_signs<0x9180>(low, low)),
-                 widen2(ptx::prmt_signs<0xb3a2>(low, low)),
-                 widen2(ptx::prmt_signs<0x9180>(high, high)),
-                 widen2(ptx::prmt_signs<0xb3a2>(high, high))}};
+        ptx::Words4 keys;
+        ptx::cvt_rn_f16x2_e4m3x4(codes.w[2 * i], keys.w);
+        ptx::cvt_rn_f16x2_e4m3x4(codes.w[2 * i + 1], keys.w + 2);
+        return keys;
     }
     static __device__ __forceinline__ ptx::Words4 widen(const ptx::Words4& codes, uint32_t scales,
                                                         float row_scale, int i) {
-        const SplitScale scale = SplitScale::of(row_scale);
         ptx::Words4 values = widen(codes, scales, i);
 #pragma unroll
         for (int j = 0; j < 4; j++)
-            values.w[j] = scale.times(values.w[j]);
+            values.w[j] =
+                ptx::cvt_rn_bf16x2_f32(ptx::cvt_f32_f16(values.w[j] & 0xffffu) * row_scale,
+                                       ptx::cvt_f32_f16(values.w[j] >> 16) * row_scale);
         return values;
-    }
-
-private:
-    // A code at the bottom of each half, and above it eight times its sign. Four places up, sign,
-    // exponent and mantissa are where bf16 has them; 2^(127 - 7) makes up for the difference of the
-    // biases.
-    static __device__ __forceinline__ uint32_t widen2(uint32_t codes) {
-        constexpr uint32_t fields = 0x87f087f0u, bias_difference = 0x7b807b80u;
-        return ptx::mul_bf16x2(codes << 4 & fields, bias_difference);
     }
 };
 
@@ -74,14 +59,28 @@ struct WidenNvfp4 {
     static constexpr int code_bytes(int dims) { return dims / 2; }
     static constexpr int block_bytes(int dims) { return dims / 16; }
 
+    // A code's bits, moved to where fp16 has them, are 2^-14 of its value, and are given a factor
+    // of 2^7 so that their products with block scales are no subnormals.
+    static constexpr float key_unit = 128.0f;
+    static constexpr uint32_t key_order = 0x73516240u;
+
     static __device__ __forceinline__ ptx::Words4 widen(const ptx::Words4& codes, uint32_t scales,
                                                         int i) {
-        return widen(codes, scales, 1.0f, i);
+        constexpr uint32_t magnitudes = 0x0e0e0e0eu, both = 0x8e008e00u, raised = 0x58005800u;
+        constexpr uint32_t b_where_c_else_a = 0xd8;
+        const uint32_t two = ptx::mul_f16x2(ptx::cvt_rn_f16x2_e4m3x2(scales), raised);
+        const uint32_t scale = ptx::prmt(two, two, i < 2 ? 0x1010 : 0x3232);
+        const uint32_t word = codes.w[i];
+        const uint32_t even = ptx::lop3<b_where_c_else_a>(word << 4, word << 1, magnitudes);
+        const uint32_t odd = ptx::lop3<b_where_c_else_a>(word, word >> 3, magnitudes);
+        return {{ptx::mul_f16x2(even << 8 & both, scale), ptx::mul_f16x2(even & both, scale),
+                 ptx::mul_f16x2(odd << 8 & both, scale), ptx::mul_f16x2(odd & both, scale)}};
     }
     static __device__ __forceinline__ ptx::Words4 widen(const ptx::Words4& codes, uint32_t scales,
                                                         float row_scale, int i) {
+        const uint32_t both = ptx::cvt_rn_f16x2_e4m3x2(scales);
         const Magnitudes table =
-            Magnitudes::times(block_scale(i < 2 ? scales : scales >> 8) * row_scale);
+            Magnitudes::times(ptx::cvt_f32_f16(i < 2 ? both & 0xffffu : both >> 16) * row_scale);
         const uint32_t word = codes.w[i];
         const uint32_t raised = word << 4, names = word & 0x77777777u;
         const uint32_t low_signs = ptx::prmt_signs<0xd9c8>(raised, word);
@@ -101,10 +100,14 @@ private:
         uint32_t lower[2];
 
         static __device__ __forceinline__ Magnitudes times(float scale) {
-            constexpr uint32_t twice = 0x00800080u, lower_bytes = 0x6420, upper_bytes = 0x7531;
-            const uint32_t below_1 = ptx::cvt_rn_bf16x2_f32(0.0f * scale, 0.5f * scale);
+            constexpr uint32_t lower_bytes = 0x6420, upper_bytes = 0x7531;
+            constexpr uint32_t nothing_and_half = 0x3f000000u, twice = 0x40004000u;
+            constexpr uint32_t four_times = 0x40804080u;
             const uint32_t from_1 = ptx::cvt_rn_bf16x2_f32(scale, 1.5f * scale);
-            const uint32_t from_2 = from_1 + twice, from_4 = from_2 + twice;
+            const uint32_t below_1 =
+                ptx::mul_bf16x2(ptx::prmt(from_1, from_1, 0x1010), nothing_and_half);
+            const uint32_t from_2 = ptx::mul_bf16x2(from_1, twice);
+            const uint32_t from_4 = ptx::mul_bf16x2(from_1, four_times);
             return {
                 {ptx::prmt(below_1, from_1, upper_bytes), ptx::prmt(from_2, from_4, upper_bytes)},
                 {ptx::prmt(below_1, from_1, lower_bytes), ptx::prmt(from_2, from_4, lower_bytes)}};
@@ -120,10 +123,6 @@ private:
         const uint32_t lower = ptx::prmt(table.lower[0], table.lower[1], names);
         values[0] = ptx::prmt(lower, upper, 0x5140);
         values[1] = ptx::prmt(lower, upper, 0x7362);
-    }
-    // In the low byte.
-    static __device__ __forceinline__ float block_scale(uint32_t scale) {
-        return ptx::cvt_f32_f16(ptx::cvt_rn_f16x2_e4m3x2(scale & 0xffu) & 0xffffu);
     }
 };
 

@@ -14,11 +14,13 @@
 // them.
 //
 // Rounding: q, K and V operands are the model's 16-bit values; products are accumulated in fp32.
-// Codes of K are widened exactly, and their row scale is put on the score in fp32; those of V are
-// widened with their row scale, and rounded once. p is rounded to 16 bits; l sums the fp32 p.
+// Codes of K are widened to fp16, exactly, and their row scale is put on the score in fp32; their
+// queries are fp16 (group_queries.cuh). Codes of V are widened to the model's type with their row
+// scale, and rounded once. p is rounded to 16 bits; l sums the fp32 p.
 #pragma once
 #include "block/extend_producer.cuh"
 #include "block/group_products.cuh"
+#include "block/group_queries.cuh"
 #include "block/group_rows.cuh"
 #include "block/tile_rings.cuh"
 
@@ -35,6 +37,7 @@ struct AttnExtendSm90 {
     using Scales = typename Rings::Scales;
     using Products = GroupProducts<Config>;
     using Rows = GroupRows<Config>;
+    using Queries = GroupQueries<Config>;
     static constexpr int head_dim = Config::head_dim;
     static constexpr int num_consumers = Config::num_consumers;
     static constexpr int producer_registers = Config::producer_registers;
@@ -73,9 +76,16 @@ private:
         TileCursor keys = TileCursor(0);
         TileCursor values = TileCursor(1);
         uint32_t own_scales = kept(Scales::own_offset());
+        uint32_t factors;
+        // Of the first stages; what could be computed from addresses would be, in every turn.
+        uint32_t query_rows;
+        uint32_t first_keys = ptx::uniform(TileCursor::over_dims());
+        uint32_t first_values = ptx::uniform(TileCursor::over_rows());
         typename Rings::TurnCursor turns;
 
-        __device__ __forceinline__ explicit Cursors(uint32_t group) : turns(group) {}
+        __device__ __forceinline__ explicit Cursors(uint32_t group)
+            : factors(Rings::factors(group)),
+              query_rows(ptx::uniform(Rings::QueryCursor::over_dims(group))), turns(group) {}
         // As CodeFeed::lane is.
         static __device__ __forceinline__ uint32_t kept(uint32_t v) {
             return ptx::shfl(v, ptx::thread_index() % warp_size);
@@ -144,22 +154,26 @@ private:
         const uint32_t first = order.unit.tile, end = order.end;
         const auto keys = TileKeys::of(order.unit);
         typename Rows::Scores scores;
+        typename Rows::Factors factors;
         typename Rows::Weights weights;
 #pragma unroll
         for (int i = 0; i < head_dim / 2; i++)
             out[i] = 0;
 
         at.queries.wait_filled();
-        see();
-        const uint32_t query = at.queries.tile() + group * Products::Query::bytes;
-        typename Scales::Columns scales;
-        start_scores<false>(query, keys.is_cached(first), true, at, scales, scores);
-        take_scores<0>(keys.is_cached(first), scales, at, scores);
+        if (is_widened_k(keys.is_cached(first)))
+            narrow_queries(group, rows, at);
+        else
+            keep_queries(p, group, at);
+        const uint32_t query = at.queries.of_first(at.query_rows);
+        start_scores<false>(p, query, keys.is_cached(first), is_seen_k(keys.is_cached(first)), at,
+                            factors, scores);
+        take_scores<0>(at, scores);
         // A turn ends where the next tile's products start, so that there is one softmax to
         // compile.
 #pragma unroll 1
         for (uint32_t tile = first;;) {
-            rows.weigh(p, order.unit, keys.first(tile), keys.end(tile), scores);
+            rows.weigh(p, order.unit, keys, tile, factors, scores);
             await_outputs(rows, out);
             if (tile > first)
                 give_back(at.values);
@@ -167,23 +181,62 @@ private:
             if (++tile == end)
                 break;
             // Values that are to be seen have come before these keys: one fence for both.
-            const bool see_no_values = is_seen_v(keys.is_cached(tile - 1));
-            if (!see_no_values)
+            const bool is_cached = keys.is_cached(tile);
+            const bool is_seen = is_seen_k(is_cached) && is_seen_v(is_cached);
+            if (!is_seen) {
                 at.values.wait_filled();
-            start_scores<true>(query, keys.is_cached(tile), see_no_values, at, scales, scores);
-            start_outputs(weights, at.values, out);
+                if (Rows::has_columns && tile == keys.cached_tiles)
+                    restore_queries(p, order.unit, group, at);
+            }
+            start_scores<true>(p, query, is_cached, is_seen, at, factors, scores);
+            start_outputs(weights, at, out);
             at.turns.pass_on();
-            take_scores<1>(keys.is_cached(tile), scales, at, scores);
+            take_scores<1>(at, scores);
         }
         give_back(at.queries);
         at.values.wait_filled();
         if (!is_seen_v(keys.is_cached(end - 1)))
             see();
-        start_outputs(weights, at.values, out);
+        start_outputs(weights, at, out);
         ptx::wgmma_wait<0>();
         ptx::wgmma_keep(out);
         give_back(at.values);
     }
+
+    // Queries for keys that were codes. A product reads the rows of all four warps; and another
+    // warp may be reading factors of the unit before.
+    static __device__ __forceinline__ void narrow_queries(uint32_t group, Rows& rows,
+                                                          const Cursors& at) {
+        const uint32_t of_warp = at.factors + ptx::thread_index() / warp_size % 4 * (16 * 4);
+        ptx::sync_group(own_barrier(group), 128);
+        const bool are_odd =
+            Queries::narrow(at.queries.tile() + group * Queries::Tile::bytes, at.factors);
+        rows.factors_at = ptx::uniform(are_odd ? of_warp : 0);
+        see();
+        ptx::sync_group(own_barrier(group), 128);
+    }
+    // For keys of 16 bits, queries as they came; and factors where row scales would be.
+    static __device__ __forceinline__ void keep_queries(const ftj_extend_params& p, uint32_t group,
+                                                        const Cursors& at) {
+        see();
+        if constexpr (Rows::has_columns) {
+            ptx::sync_group(own_barrier(group), 128);
+            const uint32_t thread = ptx::thread_index() % 128;
+            if (thread < Config::tile_tokens)
+                ptx::st_shared_u32(at.factors + 4 * thread, ptx::float_bits(p.score_scale));
+            ptx::sync_group(own_barrier(group), 128);
+        }
+    }
+    // So after keys that were codes, when no product with those is under way.
+    static __device__ __forceinline__ void restore_queries(const ftj_extend_params& p,
+                                                           const Unit& unit, uint32_t group,
+                                                           const Cursors& at) {
+        ptx::sync_group(own_barrier(group), 128);
+        Queries::restore(p, unit, group, at.queries.tile());
+        keep_queries(p, group, at);
+    }
+    // After that of the block, and the producer's.
+    static __device__ __forceinline__ uint32_t own_barrier(uint32_t group) { return 2 + group; }
 
     // 16-bit rows that come by cp.async, which is an ordinary write, and whose end no thread of the
     // producer waits for; the products read through another proxy. Codes are widened by threads
@@ -202,28 +255,34 @@ private:
     // Row scales of K are loaded before the products start: later loads would queue up behind
     // those. They have landed when the stage is given back, which is when its products have ended.
     template <bool in_turn>
-    static __device__ __forceinline__ void start_scores(uint32_t query, bool is_cached,
-                                                        bool see_no_values, Cursors& at,
-                                                        typename Scales::Columns& scales,
+    static __device__ __forceinline__ void start_scores(const ftj_extend_params& p, uint32_t query,
+                                                        bool is_cached, bool is_seen, Cursors& at,
+                                                        typename Rows::Factors& factors,
                                                         typename Rows::Scores& scores) {
         at.keys.wait_filled();
-        if (is_widened_k(is_cached))
-            Scales::load(at.keys.scales() + at.own_scales, scales);
-        if (!is_seen_k(is_cached) || !see_no_values)
+        if constexpr (Rows::has_columns)
+            Scales::load((is_cached ? at.keys.scales() : at.factors) + at.own_scales, factors);
+        else
+            factors[0] = p.score_scale;
+        if (!is_seen)
             see();
         if constexpr (in_turn)
             at.turns.wait();
         ptx::wgmma_keep(scores);
         ptx::wgmma_fence();
-        Products::start_scores(query, at.keys.tile(), scores);
+        const uint32_t tile = at.keys.of_first(at.first_keys);
+        if (is_widened_k(is_cached))
+            Products::template start_scores<Fp16>(query, tile, scores);
+        else
+            Products::template start_scores<typename Config::Element>(query, tile, scores);
     }
     static __device__ __forceinline__ void start_outputs(const typename Rows::Weights& weights,
-                                                         const TileCursor& values,
+                                                         const Cursors& at,
                                                          typename Rows::Outputs& out) {
-        values.wait_filled();
+        at.values.wait_filled();
         ptx::wgmma_keep(out);
         ptx::wgmma_fence();
-        Products::start_outputs(weights, values.tile(), out);
+        Products::start_outputs(weights, at.values.of_first(at.first_values), out);
     }
 
     // Outputs up to date with the reference of the tile whose scores have just been weighed. Both
@@ -241,17 +300,12 @@ private:
         }
     }
 
-    // The scores that were started, when at most `pending` products are still under way, times the
-    // row scales of K.
+    // The scores that were started, when at most `pending` products are still under way.
     template <int pending>
-    static __device__ __forceinline__ void take_scores(bool is_cached,
-                                                       const typename Scales::Columns& scales,
-                                                       Cursors& at, typename Rows::Scores& scores) {
+    static __device__ __forceinline__ void take_scores(Cursors& at, typename Rows::Scores& scores) {
         ptx::wgmma_wait<pending>();
         ptx::wgmma_keep(scores);
         give_back(at.keys);
-        if (is_widened_k(is_cached))
-            Scales::apply(scales, scores);
     }
 };
 

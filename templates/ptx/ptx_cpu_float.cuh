@@ -160,12 +160,6 @@ FTJ_DEVICE uint32_t mul_bf16x2(uint32_t a, uint32_t b) {
     return cvt_rn_bf16x2_f32(bits_float(a << 16) * bits_float(b << 16),
                              bits_float(a & 0xffff0000u) * bits_float(b & 0xffff0000u));
 }
-// The product is exact in fp32, the sum is rounded there first.
-FTJ_DEVICE uint32_t fma_bf16x2(uint32_t a, uint32_t b, uint32_t c) {
-    return cvt_rn_bf16x2_f32(bits_float(a << 16) * bits_float(b << 16) + bits_float(c << 16),
-                             bits_float(a & 0xffff0000u) * bits_float(b & 0xffff0000u) +
-                                 bits_float(c & 0xffff0000u));
-}
 
 // ---- E4M3 --------------------------------------------------------------------------------------
 // Round to nearest, ties to even, past 448 to 448; a NaN is 0x7F.
@@ -197,6 +191,10 @@ FTJ_DEVICE uint32_t cvt_rn_f16_e4m3(uint32_t code) {
 }
 FTJ_DEVICE uint32_t cvt_rn_f16x2_e4m3x2(uint32_t codes) {
     return cvt_rn_f16_e4m3(codes & 0xffu) | cvt_rn_f16_e4m3(codes >> 8 & 0xffu) << 16;
+}
+FTJ_DEVICE void cvt_rn_f16x2_e4m3x4(uint32_t codes, uint32_t* two) {
+    two[0] = cvt_rn_f16x2_e4m3x2(codes);
+    two[1] = cvt_rn_f16x2_e4m3x2(codes >> 16);
 }
 
 }  // namespace ptx

@@ -61,12 +61,6 @@ FTJ_DEVICE uint32_t mul_bf16x2(uint32_t a, uint32_t b) {
     asm("mul.rn.bf16x2 %0, %1, %2;" : "=r"(r) : "r"(a), "r"(b));
     return r;
 }
-// fma.rn.bf16x2: rounded once. PTX ISA 7.0.
-FTJ_DEVICE uint32_t fma_bf16x2(uint32_t a, uint32_t b, uint32_t c) {
-    uint32_t r;
-    asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(r) : "r"(a), "r"(b), "r"(c));
-    return r;
-}
 
 // ---- wgmma -------------------------------------------------------------------------------------
 // d[64 x n] (+)= a[64 x 16] * b[16 x n] by the four warps of a warpgroup, fp32 accumulated. PTX ISA

@@ -28,6 +28,7 @@ void acceptance_o20_other_runs_in_place(struct check_row *row);
 void acceptance_chunks_equal_the_whole(struct check_row *row);
 void acceptance_extend_of_large_logits(struct check_row *row);
 void acceptance_extend_of_rising_logits(struct check_row *row);
+void acceptance_extend_of_any_queries(struct check_row *row);
 void acceptance_extend_of_staggered_windows(struct check_row *row);
 void acceptance_extend_refusals(struct check_row *row);
 void acceptance_o20_other_lengths_in_place(struct check_row *row);

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* What the weights of an extend are relative to: logits that leave a float's range, and rows of one
- * warp that see their first keys in different tiles. */
+ * warp that see their first keys in different tiles. And queries that another type could not hold.
+ */
+#include <math.h>
+
 #include "tests/check/acceptance.h"
 #include "tests/check/check_extend.h"
 
@@ -94,5 +97,55 @@ void acceptance_extend_of_staggered_windows(struct check_row *row)
         shape.attention.window = i < 6 ? 97 : 130;
         shape.attention.has_sinks = i % 2;
         check_extend(row, &shape, fill_random);
+    }
+}
+
+/* Queries of one tile times powers of two, some of them nothing, with logits as ever: over codes a
+ * kernel may not have them in a type of less range, nor take one row by another's measure. */
+static void scale_queries(struct extend_case *c, const int *powers)
+{
+    const size_t row_values = (size_t)c->attention.num_q_heads * c->shape.attention.head_dim;
+    for (size_t q = (size_t)c->qo_indptr[0]; q < (size_t)c->qo_indptr[1]; q++) {
+        const double factor = q % 11 == 5 ? 0 : ldexp(1, powers[q % 4]);
+        for (size_t i = q * row_values; i < (q + 1) * row_values; i++)
+            c->q[i] = ref_bf16_narrow((float)(ref_bf16_widen(c->q[i]) * factor));
+    }
+}
+
+static void fill_small(struct extend_case *c, struct check_row *row)
+{
+    extend_case_fill_random(c, &row->random);
+    scale_queries(c, (const int[4]){-30, -31, -9, -29});
+}
+
+static void fill_large(struct extend_case *c, struct check_row *row)
+{
+    extend_case_fill_random(c, &row->random);
+    scale_queries(c, (const int[4]){40, 39, 38, 41});
+}
+
+static void fill_mixed(struct extend_case *c, struct check_row *row)
+{
+    extend_case_fill_random(c, &row->random);
+    scale_queries(c, (const int[4]){0, 10, -9, 1});
+}
+
+void acceptance_extend_of_any_queries(struct check_row *row)
+{
+    static const uint32_t head_dims[3] = {128, 64, 256};
+    static const struct {
+        fill_case *fill;
+        float sm_scale;
+    } cases[3] = {{fill_small, 0x1p27f}, {fill_large, 0x1p-43f}, {fill_mixed, 0.09f}};
+    for (int i = 0; i < 18; i++) {
+        struct extend_shape shape = {.attention = acceptance_small_shape(formats[1 + i % 2], 300),
+                                     .q_lens = {110}};
+        shape.attention.head_dim = head_dims[i / 6];
+        shape.attention.group = 2;
+        shape.attention.sm_scale = cases[i / 2 % 3].sm_scale;
+        shape.has_new = i % 2;
+        check_extend(row, &shape, cases[i / 2 % 3].fill);
+        shape.has_new = !shape.has_new;
+        check_extend(row, &shape, cases[i / 2 % 3].fill);
     }
 }

@@ -33,6 +33,7 @@ static const struct {
     {"extend: chunks equal the whole", acceptance_chunks_equal_the_whole},
     {"extend: large logits", acceptance_extend_of_large_logits},
     {"extend: logits that rise past every sum", acceptance_extend_of_rising_logits},
+    {"extend: queries of any size", acceptance_extend_of_any_queries},
     {"extend: windows that begin inside a warp's rows", acceptance_extend_of_staggered_windows},
     {"extend: what is refused", acceptance_extend_refusals},
     {"O20 lengths change in place between calls", acceptance_o20_other_lengths_in_place},
