@@ -10,6 +10,10 @@
 void ftj_write_codec(struct ftj_text *text, const char *name, ftj_kv_format format,
                      const struct ftj_device *device);
 
+/* "    using KWiden = ftj::WidenFp8;": how such rows become bf16 in shared memory. */
+void ftj_write_widen(struct ftj_text *text, const char *name, ftj_kv_format format,
+                     const struct ftj_device *device);
+
 /* The most bytes, up to 16, that every row of an array can be copied by. */
 uint32_t ftj_copy_chunk(const ftj_kv_array *array);
 

@@ -45,6 +45,9 @@ bool ftj_tune_combine_overlapped(const struct ftj_problem *problem, const struct
 void ftj_write_combine(struct ftj_text *text, const struct ftj_problem *problem,
                        const struct ftj_config *config, const struct ftj_device *device);
 
+/* By mma.sync; that of sm_80 may widen codes in shared memory. */
+bool ftj_tune_extend_sm80(const struct ftj_problem *problem, const struct ftj_device *device,
+                          struct ftj_config *config);
 bool ftj_tune_extend(const struct ftj_problem *problem, const struct ftj_device *device,
                      struct ftj_config *config);
 void ftj_write_extend(struct ftj_text *text, const struct ftj_problem *problem,

@@ -12,6 +12,7 @@
 
 #define WARP_SIZE     32u
 #define ROWS_PER_TILE 16u  /* of the product's A operand */
+#define FEW_DIMS      64u  /* heads past which widening was measured */
 #define NARROW_HEAD   128u /* up to it, a warp's registers hold O of 32 rows */
 #define WIDE_HEAD     256u /* above it, O of 16 rows is shared by two warps */
 #define ROOMY_DIMS    192u /* up to so many of O a warp has registers for the scores of 64 tokens */
@@ -25,6 +26,7 @@ struct shape {
     uint32_t tokens;
     uint32_t stages;
     uint32_t step; /* tokens whose scores the registers hold at a time */
+    bool widens;   /* codes become values in memory; of both there are so many stages */
 };
 
 /* Bytes of K or V of a tile: SideLayout of key_tile.cuh. */
@@ -61,6 +63,23 @@ static uint32_t min_of(uint32_t a, uint32_t b)
     return a < b ? a : b;
 }
 
+/* Of codes and of the values they become, with a row scale of K beside them. */
+static uint32_t widened_bytes(const struct ftj_problem *problem, uint32_t tokens)
+{
+    const uint32_t head_dim = problem->head_dim;
+    return side_bytes(problem->k_format, head_dim, tokens) +
+           side_bytes(problem->v_format, head_dim, tokens) +
+           2 * side_bytes(FTJ_KV_16BIT, head_dim, tokens) + 4 * tokens;
+}
+
+/* What a block has beside its stages: the queries and their factors, lists, its share. */
+static uint32_t block_bytes(const struct ftj_problem *problem, const struct shape *shape,
+                            const struct ftj_config *config)
+{
+    return config->block_rows * (problem->head_dim * 2 + 4) +
+           shape->warps * place_bytes(problem, shape) + WORK_BYTES;
+}
+
 /* Fill in the config of a shape, with tiles of new keys as long as fit; false when none does. */
 static bool fits(const struct ftj_problem *problem, const struct ftj_device *device,
                  const struct shape *shape, struct ftj_config *config)
@@ -78,11 +97,17 @@ static bool fits(const struct ftj_problem *problem, const struct ftj_device *dev
     config->tile_tokens = shape->tokens;
     config->num_stages = shape->stages;
     config->step_tokens = shape->step;
+    config->widens = shape->widens;
+    if (shape->widens) {
+        config->new_tokens = shape->tokens;
+        config->smem_bytes = shape->stages * widened_bytes(problem, shape->tokens) +
+                             block_bytes(problem, shape, config);
+        return config->smem_bytes <= budget;
+    }
     for (config->new_tokens = shape->tokens; config->new_tokens >= 16; config->new_tokens /= 2) {
         config->smem_bytes =
             shape->stages * stage_bytes(problem, shape->tokens, config->new_tokens) +
-            config->block_rows * (head_dim * 2 + 4) +
-            shape->warps * (32 + place_bytes(problem, shape)) + WORK_BYTES;
+            block_bytes(problem, shape, config);
         if (config->smem_bytes <= budget)
             return true;
     }
@@ -95,6 +120,16 @@ static bool has_registers(const struct ftj_problem *problem, const struct shape 
     return problem->head_dim / parts <= ROOMY_DIMS || shape->step < 64;
 }
 
+static bool first_fit(const struct ftj_problem *problem, const struct ftj_device *device,
+                      const struct shape *shapes, size_t count, struct ftj_config *config)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (has_registers(problem, &shapes[i]) && fits(problem, device, &shapes[i], config))
+            return true;
+    }
+    return false;
+}
+
 /* Up to 128 dims, two blocks of four warps with 32 rows each where the memory allows, so that one
  * block's products run under the other's softmax, and a fragment of K or V is read for 32 rows at a
  * time; else one block of eight warps with 16 rows. Wider heads fill the registers with 16 rows.
@@ -104,20 +139,55 @@ bool ftj_tune_extend(const struct ftj_problem *problem, const struct ftj_device 
                      struct ftj_config *config)
 {
     static const struct shape narrow[] = {
-        {2, 4, 2, 64, 2, 32}, {2, 4, 2, 32, 2, 32}, {1, 8, 1, 64, 2, 64}, {1, 8, 1, 64, 1, 64},
-        {1, 8, 1, 32, 2, 32}, {1, 8, 1, 32, 1, 32}, {1, 4, 1, 32, 1, 32}, {1, 4, 1, 16, 1, 16}};
+        {.blocks = 2, .warps = 4, .m_tiles = 2, .tokens = 64, .stages = 2, .step = 32},
+        {.blocks = 2, .warps = 4, .m_tiles = 2, .tokens = 32, .stages = 2, .step = 32},
+        {.blocks = 1, .warps = 8, .m_tiles = 1, .tokens = 64, .stages = 2, .step = 64},
+        {.blocks = 1, .warps = 8, .m_tiles = 1, .tokens = 64, .stages = 1, .step = 64},
+        {.blocks = 1, .warps = 8, .m_tiles = 1, .tokens = 32, .stages = 2, .step = 32},
+        {.blocks = 1, .warps = 8, .m_tiles = 1, .tokens = 32, .stages = 1, .step = 32},
+        {.blocks = 1, .warps = 4, .m_tiles = 1, .tokens = 32, .stages = 1, .step = 32},
+        {.blocks = 1, .warps = 4, .m_tiles = 1, .tokens = 16, .stages = 1, .step = 16},
+    };
     static const struct shape wide[] = {
-        {1, 8, 1, 64, 2, 32}, {1, 8, 1, 64, 1, 64}, {1, 8, 1, 32, 2, 32}, {1, 4, 1, 64, 2, 32},
-        {1, 4, 1, 32, 2, 32}, {1, 4, 1, 32, 1, 32}, {1, 4, 1, 16, 1, 16}, {1, 2, 1, 16, 1, 16}};
-    const bool is_narrow = problem->head_dim <= NARROW_HEAD;
-    const struct shape *shapes = is_narrow ? narrow : wide;
-    const size_t count =
-        is_narrow ? sizeof(narrow) / sizeof(*narrow) : sizeof(wide) / sizeof(*wide);
-    for (size_t i = 0; i < count; i++) {
-        if (has_registers(problem, &shapes[i]) && fits(problem, device, &shapes[i], config))
-            return true;
-    }
-    return false;
+        {.blocks = 1, .warps = 8, .m_tiles = 1, .tokens = 64, .stages = 2, .step = 32},
+        {.blocks = 1, .warps = 8, .m_tiles = 1, .tokens = 64, .stages = 1, .step = 64},
+        {.blocks = 1, .warps = 8, .m_tiles = 1, .tokens = 32, .stages = 2, .step = 32},
+        {.blocks = 1, .warps = 4, .m_tiles = 1, .tokens = 64, .stages = 2, .step = 32},
+        {.blocks = 1, .warps = 4, .m_tiles = 1, .tokens = 32, .stages = 2, .step = 32},
+        {.blocks = 1, .warps = 4, .m_tiles = 1, .tokens = 32, .stages = 1, .step = 32},
+        {.blocks = 1, .warps = 4, .m_tiles = 1, .tokens = 16, .stages = 1, .step = 16},
+        {.blocks = 1, .warps = 2, .m_tiles = 1, .tokens = 16, .stages = 1, .step = 16},
+    };
+    if (problem->head_dim <= NARROW_HEAD)
+        return first_fit(problem, device, narrow, sizeof(narrow) / sizeof(*narrow), config);
+    return first_fit(problem, device, wide, sizeof(wide) / sizeof(*wide), config);
+}
+
+/* Whether the codes become bf16 in shared memory, whose range does for V times its row scales:
+ * where some are E2M1, which cost a warp more to decode than E4M3. */
+static bool may_widen(const struct ftj_problem *problem)
+{
+    const ftj_kv_format k = problem->k_format, v = problem->v_format;
+    return problem->dtype == FTJ_DTYPE_BF16 && k != FTJ_KV_16BIT && v != FTJ_KV_16BIT &&
+           (k == FTJ_KV_NVFP4 || v == FTJ_KV_NVFP4) && problem->head_dim > FEW_DIMS &&
+           problem->head_dim <= NARROW_HEAD;
+}
+
+/* Widened once for the 256 rows of a block, where it has the memory for codes and values. */
+bool ftj_tune_extend_sm80(const struct ftj_problem *problem, const struct ftj_device *device,
+                          struct ftj_config *config)
+{
+    static const struct shape widened = {
+        .blocks = 1,
+        .warps = 8,
+        .m_tiles = 2,
+        .tokens = 64,
+        .stages = 2,
+        .step = 64,
+        .widens = true,
+    };
+    return (may_widen(problem) && fits(problem, device, &widened, config)) ||
+           ftj_tune_extend(problem, device, config);
 }
 
 void ftj_write_extend(struct ftj_text *text, const struct ftj_problem *problem,
@@ -127,6 +197,10 @@ void ftj_write_extend(struct ftj_text *text, const struct ftj_problem *problem,
     ftj_text_printf(text, "    using Element = %s;\n", ftj_type_name(problem->dtype));
     ftj_write_codec(text, "KCodec", problem->k_format, device);
     ftj_write_codec(text, "VCodec", problem->v_format, device);
+    if (config->widens) {
+        ftj_write_widen(text, "KWiden", problem->k_format, device);
+        ftj_write_widen(text, "VWiden", problem->v_format, device);
+    }
     const struct {
         const char *name;
         uint32_t value;
@@ -155,6 +229,7 @@ void ftj_write_extend(struct ftj_text *text, const struct ftj_problem *problem,
         {"slots_contiguous", problem->slots_contiguous},
         {"slot_table", problem->table == FTJ_TABLE_SLOTS},
         {"has_softcap", problem->has_softcap},
+        {"widens", config->widens},
     };
     for (size_t i = 0; i < sizeof(flags) / sizeof(*flags); i++)
         ftj_text_printf(text, "    static constexpr bool %s = %s;\n", flags[i].name,

@@ -184,20 +184,13 @@ static uint32_t consumer_registers(const struct shape *shape)
     return (groups * launched - shape->producer_registers) / shape->consumers / 8 * 8;
 }
 
-static const char *widen_name(ftj_kv_format format)
-{
-    return format == FTJ_KV_FP8     ? "ftj::WidenFp8"
-           : format == FTJ_KV_NVFP4 ? "ftj::WidenNvfp4"
-                                    : "ftj::Rows16Bit";
-}
-
 void ftj_write_extend_sm90(struct ftj_text *text, const struct ftj_problem *problem,
                            const struct ftj_config *config, const struct ftj_device *device)
 {
     const struct shape *shape = find_shape(problem, device);
     ftj_text_printf(text, "    using Element = %s;\n", ftj_type_name(problem->dtype));
-    ftj_text_printf(text, "    using KWiden = %s;\n", widen_name(problem->k_format));
-    ftj_text_printf(text, "    using VWiden = %s;\n", widen_name(problem->v_format));
+    ftj_write_widen(text, "KWiden", problem->k_format, device);
+    ftj_write_widen(text, "VWiden", problem->v_format, device);
     const struct {
         const char *name;
         uint32_t value;

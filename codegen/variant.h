@@ -25,6 +25,7 @@ struct ftj_config {
     uint32_t part_dims;      /* extend: dims of O a warp holds */
     uint32_t new_tokens;     /* extend: tokens of a tile that is not in the cache */
     uint32_t step_tokens;    /* extend: tokens whose scores a warp holds at a time */
+    bool widens;             /* extend by mma.sync: codes are widened in shared memory */
     uint32_t query_stages;   /* extend by wgmma: query tiles in memory */
     uint32_t tensor_run;     /* the same: rows of K or V that a tensor copy brings; 0: none does */
 };

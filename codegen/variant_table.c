@@ -106,9 +106,10 @@ const struct ftj_variant ftj_variants[] = {
         .op = FTJ_KERNEL_EXTEND,
         .covers = ANY_16BIT_DTYPE | ANY_KV | FTJ_NEED_SLOT_TABLE | FTJ_NEED_SOFTCAP,
         .uses = FTJ_HAS_CP_ASYNC | FTJ_HAS_MMA_BF16,
-        .tune = ftj_tune_extend,
+        .tune = ftj_tune_extend_sm80,
         .write = ftj_write_extend,
-        .includes = "block/copy_async.cuh block/mma_sm80.cuh kernel/attn_extend.cuh",
+        .includes = "block/copy_async.cuh block/mma_sm80.cuh block/wide_keys.cuh "
+                    "kernel/attn_extend.cuh",
         .kernel = "AttnExtend",
         .params_type = "ftj_extend_params",
     },

@@ -35,6 +35,7 @@ struct ProductOf<Fp16> {
 template <class Element>
 struct Codec16Bit {
     using Mma = typename ProductOf<Element>::Mma;
+    static constexpr bool is_coded = false;
     static constexpr bool has_row_scale = false;
     static constexpr bool has_block_scale = false;
     static constexpr float operand_fold = 1.0f;
@@ -91,6 +92,12 @@ struct Codec16Bit {
             }
         }
     }
+};
+
+// Values that codes were widened to, without their row scale.
+template <class Element>
+struct CodecWidened : Codec16Bit<Element> {
+    static constexpr bool has_row_scale = true;
 };
 
 }  // namespace ftj

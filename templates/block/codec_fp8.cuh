@@ -9,6 +9,7 @@ namespace ftj {
 template <class E4m3>
 struct CodecFp8 {
     using Mma = MmaF16;
+    static constexpr bool is_coded = true;
     static constexpr bool has_row_scale = true;
     static constexpr bool has_block_scale = false;
     static constexpr float operand_fold = E4m3::widen_fold;
@@ -33,7 +34,7 @@ struct CodecFp8 {
 #pragma unroll
         for (int j = 0; j < dims / 16; j++) {
             operands[j][0] = E4m3::widen2(words[j]);
-            operands[j][1] = E4m3::widen2(words[j] >> 16);
+            operands[j][1] = E4m3::widen2_high(words[j]);
         }
     }
 
@@ -58,13 +59,13 @@ struct CodecFp8 {
                 const uint32_t low = ptx::prmt(a, b, dims_0_1);
                 if constexpr (dims == 16) {
                     operands[0][2 * pair] = E4m3::widen2(low);
-                    operands[0][2 * pair + 1] = E4m3::widen2(low >> 16);
+                    operands[0][2 * pair + 1] = E4m3::widen2_high(low);
                 } else {
                     const uint32_t high = ptx::prmt(a, b, dims_2_3);
                     operands[2 * w][2 * pair] = E4m3::widen2(low);
-                    operands[2 * w + 1][2 * pair] = E4m3::widen2(low >> 16);
+                    operands[2 * w + 1][2 * pair] = E4m3::widen2_high(low);
                     operands[2 * w][2 * pair + 1] = E4m3::widen2(high);
-                    operands[2 * w + 1][2 * pair + 1] = E4m3::widen2(high >> 16);
+                    operands[2 * w + 1][2 * pair + 1] = E4m3::widen2_high(high);
                 }
             }
         }

@@ -24,6 +24,7 @@ FTJ_DEVICE void widen_e2m1_8(uint32_t codes, uint32_t (&pairs)[4]) {
 template <class E4m3>
 struct CodecNvfp4 {
     using Mma = MmaF16;
+    static constexpr bool is_coded = true;
     static constexpr bool has_row_scale = true;
     static constexpr bool has_block_scale = true;
     static constexpr float operand_fold = 128.0f;  // 2^14 / 2^7

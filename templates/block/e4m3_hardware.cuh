@@ -11,9 +11,12 @@ namespace ftj {
 struct E4m3Hardware {
     static constexpr float widen_fold = 1.0f;
 
-    // The two codes in the low half, as fp16 values / widen_fold.
+    // The two codes in the low half, or the high one, as fp16 values / widen_fold.
     static __device__ __forceinline__ uint32_t widen2(uint32_t codes) {
         return ptx::cvt_rn_f16x2_e4m3x2(codes);
+    }
+    static __device__ __forceinline__ uint32_t widen2_high(uint32_t codes) {
+        return ptx::cvt_rn_f16x2_e4m3x2_high(codes);
     }
 
     static __device__ __forceinline__ uint32_t encode(float v) {

@@ -11,15 +11,12 @@ namespace ftj {
 struct E4m3Software {
     static constexpr float widen_fold = 256.0f;  // 2^(15 - 7), the difference of the biases
 
-    // The two codes in the low half, as fp16 values / widen_fold: the fields at fp16's places. One
-    // more in the last place of 7F, and of no other code, carries into the top exponent bit, which
-    // is all that it lacks to be fp16's NaN.
+    // The two codes in the low half, or the high one, as fp16 values / widen_fold.
     static __device__ __forceinline__ uint32_t widen2(uint32_t codes) {
-        constexpr uint32_t signs = 0x80008000u, magnitude_bits = 0x3f803f80u;
-        constexpr uint32_t last_places = 0x00800080u, top_exponents = 0x40004000u;
-        const uint32_t tops = ptx::prmt(codes, 0, 0x1404);  // a code to the top of each half
-        const uint32_t magnitudes = tops >> 1 & magnitude_bits;
-        return (tops & signs) | magnitudes | ((magnitudes + last_places) & top_exponents);
+        return widen_tops(ptx::prmt(codes, 0, 0x1404));
+    }
+    static __device__ __forceinline__ uint32_t widen2_high(uint32_t codes) {
+        return widen_tops(ptx::prmt(codes, 0, 0x3424));
     }
 
     static __device__ __forceinline__ uint32_t encode(float v) {
@@ -38,6 +35,16 @@ struct E4m3Software {
     }
 
 private:
+    // Of codes at the top of each half: the fields at fp16's places. One more in the last place of
+    // 7F, and of no other code, carries into the top exponent bit, which is all that it lacks to be
+    // fp16's NaN.
+    static __device__ __forceinline__ uint32_t widen_tops(uint32_t tops) {
+        constexpr uint32_t signs = 0x80008000u, magnitude_bits = 0x3f803f80u;
+        constexpr uint32_t last_places = 0x00800080u, top_exponents = 0x40004000u;
+        const uint32_t magnitudes = tops >> 1 & magnitude_bits;
+        return (tops & signs) | magnitudes | ((magnitudes + last_places) & top_exponents);
+    }
+
     static constexpr uint32_t smallest_normal = 0x3c800000u;  // 2^-6
 
     // Keep 3 of 23 mantissa bits; a carry into the exponent is the right result.

@@ -55,30 +55,42 @@ struct CachedKeys {
     static constexpr uint32_t tokens = Tile::tokens;
     static constexpr bool one_page = !Config::slot_table && page_size % tokens == 0;
     static constexpr int places = one_page ? 1 : (tokens + warp_size - 1) / warp_size;
+    static constexpr uint32_t most_threads = 1024;  // of a block
 
     // Scratch of a warp: where each token of a tile lies.
     static constexpr int warp_bytes = one_page ? 0 : Tile::tokens * 8;
 
-    const QueryTile<Config>& unit;  // in shared memory
+    // Of the unit. What a warp holds is not in shared memory: to ask there takes a while, and what
+    // it holds once takes none of its lanes' registers.
+    KeyRange keys;
+    uint32_t head;
+    uint32_t table_start[2];  // low and high
+    uint32_t thread;
     uint32_t scratch;
     uint32_t page[places];  // of the tile, or of the tokens this lane looks after
     uint32_t offset[places];
 
-    __device__ __forceinline__ CachedKeys(const QueryTile<Config>& of, uint32_t warp_scratch)
-        : unit(of), scratch(warp_scratch) {}
+    __device__ __forceinline__ CachedKeys(const QueryTile<Config>& unit, uint32_t own_thread,
+                                          uint32_t warp_scratch)
+        : keys{ptx::uniform(unit.cached.begin), ptx::uniform(unit.cached.end)},
+          head(ptx::uniform(unit.head)), table_start{ptx::uniform(uint32_t(unit.table_start)),
+                                                     ptx::uniform(
+                                                         uint32_t(unit.table_start >> 32))},
+          thread(own_thread), scratch(warp_scratch) {}
 
-    __device__ __forceinline__ KeyRange range() const { return unit.cached; }
+    __device__ __forceinline__ uint32_t lane() const { return thread % warp_size; }
+    __device__ __forceinline__ KeyRange range() const { return keys; }
     __device__ __forceinline__ uint32_t token(uint32_t tile) const {
-        return (unit.cached.begin / tokens + tile) * tokens;
+        return (keys.begin / tokens + tile) * tokens;
     }
 
     __device__ __forceinline__ void find(const ftj_extend_params& p, uint32_t first) {
-        const auto* table = pointer<const int32_t>(p.requests.table) + unit.table_start;
-        const KeyRange keys = unit.cached;
+        const auto* table = pointer<const int32_t>(p.requests.table) +
+                            int64_t(uint64_t(table_start[1]) << 32 | table_start[0]);
 #pragma unroll
         for (int i = 0; i < places; i++) {
-            const uint32_t mine =
-                one_page ? first : first + ptx::thread_index() % warp_size + i * warp_size;
+            const uint32_t mine = one_page ? first + thread / most_threads
+                                           : first + thread % warp_size + i * warp_size;
             if (!one_page && (mine < keys.begin || mine >= keys.end)) {
                 page[i] = offset[i] = 0;
             } else if constexpr (Config::slot_table) {
@@ -97,18 +109,18 @@ struct CachedKeys {
         if constexpr (!one_page)
             share_places();
         fetch<typename Tile::K, Config::k_code_chunk, Config::k_block_chunk>(
-            p.cache.k, shared + Tile::k, Tile::seen(unit.cached, first));
+            p.cache.k, shared + Tile::k, Tile::seen(keys, first));
     }
     __device__ __forceinline__ void fetch_v(const ftj_extend_params& p, uint32_t shared,
                                             uint32_t first) const {
         fetch<typename Tile::V, Config::v_code_chunk, Config::v_block_chunk>(
-            p.cache.v, shared + Tile::v, Tile::seen(unit.cached, first));
+            p.cache.v, shared + Tile::v, Tile::seen(keys, first));
     }
 
 private:
     // What the lanes have looked up, for all of the warp: a row is copied by lanes that did not.
     __device__ __forceinline__ void share_places() const {
-        const uint32_t lane = ptx::thread_index() % warp_size;
+        const uint32_t lane = thread % warp_size;
         ptx::sync_warp();  // the tile before has been copied
 #pragma unroll
         for (int i = 0; i < places; i++) {
@@ -134,12 +146,12 @@ private:
             return;
         } else if constexpr (one_page) {
             const uint64_t stride = Config::slots_contiguous ? row_bytes : array.slot_stride;
-            Rows::template strided<row_bytes, pitch, chunk>(
-                array.base + unit.head * array.head_stride + page[0] * array.page_stride +
-                    offset[0] * stride,
-                stride, shared, seen);
+            Rows::template strided<row_bytes, pitch, chunk>(array.base + head * array.head_stride +
+                                                                page[0] * array.page_stride +
+                                                                offset[0] * stride,
+                                                            stride, shared, seen, thread);
         } else {
-            const uint64_t base = array.base + unit.head * array.head_stride;
+            const uint64_t base = array.base + head * array.head_stride;
             Rows::template scattered<row_bytes, pitch, chunk>(shared, seen, [&](uint32_t row) {
                 const ptx::Words2 place = ptx::ld_shared_v2(scratch + 8 * row);
                 return base + place.w[0] * array.page_stride + place.w[1] * array.slot_stride;
@@ -153,23 +165,39 @@ template <class Config>
 struct NewKeys {
     using Element = typename Config::Element;
     using Codec = Codec16Bit<Element>;
-    using Tile = KeyTile<Config, Codec, Codec, Config::new_tokens>;
+    using KeyCodec = select_type<Config::widens, CodecWidened<Element>, Codec>;
+    using Tile = KeyTile<Config, KeyCodec, Codec, Config::new_tokens>;
     using Rows = RowCopy<Config::num_threads, Tile::tokens>;
     static constexpr uint32_t tokens = Tile::tokens;
 
-    const QueryTile<Config>& unit;  // in shared memory
+    // As CachedKeys has them.
+    KeyRange keys;
+    uint32_t base;  // position of the first
+    uint32_t head;
+    uint32_t first_row;
+    uint32_t first_position;
+    uint32_t thread;
 
-    __device__ __forceinline__ NewKeys(const QueryTile<Config>& of, uint32_t) : unit(of) {}
+    __device__ __forceinline__ NewKeys(const QueryTile<Config>& unit, uint32_t own_thread, uint32_t)
+        : keys{ptx::uniform(unit.fresh.begin), ptx::uniform(unit.fresh.end)},
+          base(ptx::uniform(unit.fresh_base)), head(ptx::uniform(unit.head)),
+          first_row(ptx::uniform(unit.run.first)),
+          first_position(ptx::uniform(uint32_t(unit.run.position))), thread(own_thread) {}
 
-    __device__ __forceinline__ KeyRange range() const { return unit.fresh; }
+    __device__ __forceinline__ uint32_t lane() const { return thread % warp_size; }
+    __device__ __forceinline__ KeyRange range() const { return keys; }
     __device__ __forceinline__ uint32_t token(uint32_t tile) const {
-        const uint32_t base = unit.fresh_base;
-        return base + ((unit.fresh.begin - base) / tokens + tile) * tokens;
+        return base + ((keys.begin - base) / tokens + tile) * tokens;
     }
     __device__ __forceinline__ void find(const ftj_extend_params&, uint32_t) {}
     __device__ __forceinline__ void fetch_k(const ftj_extend_params& p, uint32_t shared,
                                             uint32_t first) const {
         fetch(p.k_new, p.k_new_token_stride, p.k_new_head_stride, shared + Tile::k, first);
+        if constexpr (Tile::K::scale_row > 0) {  // as widened codes have one
+            if (thread < tokens)
+                ptx::st_shared_u32(shared + Tile::k + Tile::K::scales + 4 * thread,
+                                   ptx::float_bits(1.0f));
+        }
     }
     __device__ __forceinline__ void fetch_v(const ftj_extend_params& p, uint32_t shared,
                                             uint32_t first) const {
@@ -180,11 +208,11 @@ private:
     __device__ __forceinline__ void fetch(uint64_t rows, int64_t token_stride, int64_t head_stride,
                                           uint32_t shared, uint32_t first) const {
         using Side = typename Tile::K;
-        const int64_t row = int64_t(unit.run.first) - unit.run.position + first;
-        const int64_t at = row * token_stride + unit.head * head_stride;
+        const int64_t row = int64_t(first_row) - int32_t(first_position) + first;
+        const int64_t at = row * token_stride + head * head_stride;
         Rows::template strided<Side::code_row, Side::pitch, 16>(
             rows + at * Element::bytes, token_stride * Element::bytes, shared,
-            Tile::seen(unit.fresh, first));
+            Tile::seen(keys, first), thread);
     }
 };
 
@@ -200,10 +228,11 @@ struct EitherKeys {
     New fresh;
     bool is_new;
 
-    __device__ __forceinline__ EitherKeys(const QueryTile<Config>& of, uint32_t warp_scratch,
-                                          bool of_new)
-        : cached(of, warp_scratch), fresh(of, warp_scratch), is_new(of_new) {}
+    __device__ __forceinline__ EitherKeys(const QueryTile<Config>& of, uint32_t thread,
+                                          uint32_t warp_scratch, bool of_new)
+        : cached(of, thread, warp_scratch), fresh(of, thread, warp_scratch), is_new(of_new) {}
 
+    __device__ __forceinline__ uint32_t lane() const { return cached.lane(); }
     __device__ __forceinline__ KeyRange range() const {
         return is_new ? fresh.range() : cached.range();
     }

@@ -17,7 +17,7 @@ struct QueryRows {
     static constexpr int tile_bytes = products * int(warp_size) * 16;
     // A 16-bit cache meets the query as it is. Codes are fp16 operands, which a bf16 query might
     // overflow: there each row is first brought to 2^13 <= max|q| < 2^14, by a power of two.
-    static constexpr bool normalised = KCodec::has_row_scale;
+    static constexpr bool normalised = KCodec::is_coded;
     static constexpr int top_exponent = 13;
 
     // A warp's rows from `row` on, into `shared`, their part of the tile, and into `scales` what

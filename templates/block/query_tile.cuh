@@ -96,19 +96,37 @@ template <class Config>
 struct ExtendWork {
     using Tile = QueryTile<Config>;
     static constexpr uint32_t num_threads = Config::num_threads;
-    static constexpr uint32_t min_tiles = 2;  // a block's least share
+    static constexpr uint32_t min_share = 2;  // a block's least
+    // To start a unit takes a block as much time as two tiles: its queries, the first tile without
+    // another under it, its result. Not counted, the block with a request's first units, which are
+    // short, ends last: by a fifth of a causal 16k.
+    static constexpr uint32_t unit_cost = 2;
     // Scratch of deal(): a sum of tiles and one of query tiles per thread.
     static constexpr int shared_bytes = num_threads * 12;
 
-    Tile unit;        // where the block stands: at first, where its share begins
-    uint64_t total;   // tiles of the whole call
-    uint64_t begin;   // this block's first, counted over all units
-    uint32_t count;   // this block's tiles; 0: nothing to do
-    uint32_t blocks;  // that have work
+    // What is cut is cost, counted over all units: unit_cost of each, then one of each of its
+    // tiles.
+    Tile unit;                 // where the block stands: at first, where its share begins
+    uint64_t total;            // of the whole call
+    uint64_t begin;            // of this block's share
+    uint32_t count;            // of it; 0: nothing to do
+    uint32_t owed;             // of it, for the start of the unit that it begins in
+    uint32_t blocks;           // that have work
+    uint32_t out_of_range;     // a warp has found what it did of the unit to be so
+    uint32_t follows_maximum;  // the unit is done again, with references that follow the maximum
 
-    // The block that owns a tile, by the same cut as begin and count.
-    __device__ __forceinline__ uint32_t owner(uint64_t tile) const {
-        return static_cast<uint32_t>(((tile + 1) * blocks - 1) / total);
+    // By one thread, when all have ended what they do of a unit: to the next one, if there is one,
+    // or to the same once more.
+    __device__ __forceinline__ void go_on(const ftj_extend_params& p, bool has_next) {
+        follows_maximum = out_of_range;
+        out_of_range = 0;
+        if (!follows_maximum && has_next)
+            unit.next(p);
+    }
+
+    // The block that has it, by the same cut as begin and count.
+    __device__ __forceinline__ uint32_t owner(uint64_t cost) const {
+        return static_cast<uint32_t>(((cost + 1) * blocks - 1) / total);
     }
 
     // The block's share, into `to`, in shared memory: it is the same for all threads, which have no
@@ -116,11 +134,11 @@ struct ExtendWork {
     // then the tiles of keys of a run of query tiles; the thread whose run holds the block's first
     // tile walks that run once more. It is the same walk, for the sake of the time to compile it.
     static __device__ void deal(const ftj_extend_params& p, unsigned char* shared, ExtendWork& to) {
-        auto* tile_sums = reinterpret_cast<uint64_t*>(shared);
+        auto* cost_sums = reinterpret_cast<uint64_t*>(shared);
         const uint32_t thread = ptx::thread_index();
-        const Share share = share_of(p, reinterpret_cast<uint32_t*>(tile_sums + num_threads));
-        uint64_t tiles = 0;
-        uint64_t skip = 0;  // to the block's first tile
+        const Share share = share_of(p, reinterpret_cast<uint32_t*>(cost_sums + num_threads));
+        uint64_t mine = 0;  // cost
+        uint64_t skip = 0;  // to where the block's share begins
         bool is_here = false;
 #pragma unroll 1
         for (bool enters = false;; enters = true) {
@@ -130,14 +148,16 @@ struct ExtendWork {
 #pragma unroll 1
             while (left-- > 0) {
                 at.go(p, index);
-                const uint64_t of_all_heads = uint64_t(at.tiles) * p.num_kv_heads;
+                const uint64_t of_all_heads = uint64_t(at.tiles + unit_cost) * p.num_kv_heads;
                 if (!enters) {
-                    tiles += of_all_heads;
+                    mine += of_all_heads;
                 } else if (skip >= of_all_heads) {
                     skip -= of_all_heads;
                 } else {
-                    at.head = uint32_t(skip) / at.tiles;
-                    at.tile = uint32_t(skip) % at.tiles;
+                    const uint32_t in_unit = uint32_t(skip) % (at.tiles + unit_cost);
+                    at.head = uint32_t(skip) / (at.tiles + unit_cost);
+                    at.tile = in_unit - min_of(in_unit, unit_cost);
+                    to.owed = unit_cost - min_of(in_unit, unit_cost);
                     to.unit = at;
                     left = 0;
                 }
@@ -145,23 +165,24 @@ struct ExtendWork {
             }
             if (enters)
                 break;
-            tile_sums[thread] = tiles;
+            cost_sums[thread] = mine;
             ptx::sync_block();
             uint64_t before = 0, total = 0;
 #pragma unroll 4
             for (uint32_t t = 0; t < num_threads; t++) {
                 if (t == thread)
                     before = total;
-                total += tile_sums[t];
+                total += cost_sums[t];
             }
             const ExtendWork work = cut(total);
             skip = work.begin - before;
-            is_here = work.count && work.begin >= before && skip < tiles;
+            is_here = work.count && work.begin >= before && skip < mine;
             if (thread == 0) {
                 to.total = total;
                 to.begin = work.begin;
                 to.count = work.count;
                 to.blocks = work.blocks;
+                to.out_of_range = to.follows_maximum = 0;
             }
         }
         ptx::sync_block();
@@ -209,7 +230,7 @@ private:
 
     // A block's part of all tiles.
     static __device__ __forceinline__ ExtendWork cut(uint64_t total) {
-        const uint64_t wanted = (total + min_tiles - 1) / min_tiles;
+        const uint64_t wanted = (total + min_share - 1) / min_share;
         const uint32_t block = ptx::block_index();
         ExtendWork work;
         work.blocks = static_cast<uint32_t>(min_of(wanted, uint64_t(ptx::num_blocks())));

@@ -15,18 +15,19 @@ struct SeenRows {
 
 template <int num_threads, uint32_t tokens>
 struct RowCopy {
-    // Row i is at base + i * stride.
+    // Row i is at base + i * stride; without gaps, `stride` is row_bytes. `thread` is the thread's
+    // number: to ask for it here takes a while.
     template <int row_bytes, int pitch, int chunk>
     static __device__ __forceinline__ void strided(uint64_t base, uint64_t stride, uint32_t shared,
-                                                   SeenRows seen) {
+                                                   SeenRows seen, uint32_t thread) {
         constexpr uint32_t chunks = row_bytes / chunk;
         static_assert(row_bytes % chunk == 0, "a row is whole chunks");
         const bool whole = seen.first == 0 && seen.last >= tokens;
         if constexpr (num_threads % chunks == 0 && chunk >= 4) {
             if (whole) {
                 constexpr uint32_t step = num_threads / chunks;  // rows at a time
-                const uint32_t row = ptx::thread_index() / chunks;
-                const uint32_t byte = ptx::thread_index() % chunks * chunk;
+                const uint32_t row = thread / chunks;
+                const uint32_t byte = thread % chunks * chunk;
                 const uint64_t from = base + row * stride + byte;
 #pragma unroll
                 for (uint32_t at = 0; at < tokens; at += step) {

@@ -25,10 +25,10 @@ struct RowProducts {
 
     // Q K^T for `step` tokens.
     template <int step>
-    static __device__ __forceinline__ void score(uint32_t query, uint32_t shared, uint32_t at,
+    static __device__ __forceinline__ void score(uint32_t lane, uint32_t query, uint32_t shared,
+                                                 uint32_t at,
                                                  float (&scores)[m_tiles][step / 8][4]) {
         using Side = typename Tile::K;
-        const uint32_t lane = ptx::thread_index() % warp_size;
         const uint32_t token = at + spread(lane / 4), c = lane % 4;
         constexpr int usual = piece_dims(head_dim, widest_key);  // dims of most pieces
         const uint32_t codes = shared + token * Side::pitch + KCodec::key_run(usual, c);
@@ -83,11 +83,10 @@ struct RowProducts {
     // O += P V for `step` tokens and this warp's dims.
     template <int step>
     static __device__ __forceinline__ void accumulate(
-        RowState<Config>& state, uint32_t first_dim, uint32_t shared, uint32_t at,
+        RowState<Config>& state, uint32_t lane, uint32_t first_dim, uint32_t shared, uint32_t at,
         const uint32_t (&weights)[m_tiles][step / 16][4]) {
         using Side = typename Tile::V;
         using Codec = typename Side::Codec;
-        const uint32_t lane = ptx::thread_index() % warp_size;
         const uint32_t g = lane / 4, c = lane % 4;
         constexpr int usual = piece_dims(Config::part_dims, widest_value);  // dims of most pieces
         const uint32_t skip =

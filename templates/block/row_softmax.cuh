@@ -84,28 +84,8 @@ struct RowSoftmax {
     static __device__ __forceinline__ void weigh(State& state, const Scores& scores,
                                                  const RowScales& scales, uint32_t v_scales,
                                                  Weights& weights) {
-        float most[m_tiles][2];
-        bool rebase = false;
-#pragma unroll
-        for (int m = 0; m < m_tiles; m++) {
-#pragma unroll
-            for (int h = 0; h < 2; h++) {
-                most[m][h] = scores[m][0][2 * h];
-#pragma unroll
-                for (int i = 1; i < 2 * n_tiles; i++)
-                    most[m][h] = ptx::max_f32(most[m][h], scores[m][i / 2][2 * h + i % 2]);
-                rebase |= most[m][h] * scales[m][h] - state.reference[m][h] > max_slack;
-            }
-        }
-        float v_most = 0.0f;
-        if constexpr (VCodec::has_row_scale) {
-#pragma unroll
-            for (int i = 0; i < 2 * n_tiles; i++)
-                v_most = ptx::max_f32(v_most, load_scale(v_scales, i / 2, i % 2));
-            rebase |= v_most * state.v_norm > v_scale_top;
-        }
-        if (ptx::any(rebase))
-            rebase_state(state, most, scales, v_most);
+        if (State::always_follows || state.seeks)
+            seek(state, scores, scales, v_scales);
 
         const float v_norm = VCodec::has_row_scale ? state.v_norm : 1.0f;
 #pragma unroll
@@ -140,6 +120,40 @@ private:
 
     static __device__ __forceinline__ float load_scale(uint32_t scales, int n, int e) {
         return ptx::ld_shared_f32(scales + 4 * own_token(e) + 4 * 8 * n);
+    }
+
+    // References for the rows that have none yet, or whose scores are past theirs.
+    static __device__ __forceinline__ void seek(State& state, const Scores& scores,
+                                                const RowScales& scales, uint32_t v_scales) {
+        float most[m_tiles][2];
+        bool rebase = false;
+#pragma unroll
+        for (int m = 0; m < m_tiles; m++) {
+#pragma unroll
+            for (int h = 0; h < 2; h++) {
+                most[m][h] = scores[m][0][2 * h];
+#pragma unroll
+                for (int i = 1; i < 2 * n_tiles; i++)
+                    most[m][h] = ptx::max_f32(most[m][h], scores[m][i / 2][2 * h + i % 2]);
+                rebase |= most[m][h] * scales[m][h] - state.reference[m][h] > max_slack;
+            }
+        }
+        float v_most = 0.0f;
+        if constexpr (VCodec::has_row_scale) {
+#pragma unroll
+            for (int i = 0; i < 2 * n_tiles; i++)
+                v_most = ptx::max_f32(v_most, load_scale(v_scales, i / 2, i % 2));
+            rebase |= v_most * state.v_norm > v_scale_top;
+        }
+        if (ptx::any(rebase))
+            rebase_state(state, most, scales, v_most);
+        if constexpr (!State::always_follows) {
+            bool lacks = false;
+#pragma unroll
+            for (int m = 0; m < m_tiles; m++)
+                lacks |= !(min_of(state.reference[m][0], state.reference[m][1]) > lowest_score);
+            state.seeks = state.follows || ptx::any(lacks);
+        }
     }
 
     // Raise the references to these scores and bring V's row scales back under their bound.

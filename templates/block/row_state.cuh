@@ -4,6 +4,11 @@
 // Lane (g, c) has rows g and g + 8 of each tile of 16, in fragments as mma_sm80.cuh describes them.
 // Columns 2c and 2c + 1 of V's fragments are value_dim(tile, half, 2c) and value_dim(.., 2c + 1),
 // so that of every piece of dims the lane holds one run: dims / 4 of them from dims / 4 * c on.
+//
+// The reference is group_rows.cuh's: of weights with a float's range the largest score of the first
+// tile in which the row sees a key, and where that leaves the range the block does the unit anew.
+// Then, and of fp16 weights always, it follows the maximum lazily: it moves when a score exceeds it
+// by more than 8 (in log2), so that p <= 2^8.
 #pragma once
 #include "block/final_row.cuh"
 #include "block/pieces.cuh"
@@ -19,13 +24,21 @@ struct RowState {
     static constexpr int m_tiles = Config::m_tiles;
     static constexpr int head_dim = Config::head_dim;
     static constexpr int dims = Config::part_dims;
+    static constexpr float most_sum = 1.2676506e30f;  // 2^100
+    static constexpr float settled_sum = 16777216.0f;
+    static constexpr bool always_follows =  // fp16 weights have no range to spare
+        Element::largest_exponent < 127 || (Config::VCodec::is_coded && !Config::widens);
 
     float out[m_tiles][dims / 8][4];
     float reference[m_tiles][2];  // log2
     float sum[m_tiles][2];        // this lane's share
     float v_norm;                 // power of two on V's row scales; out is of values times it
+    bool follows;                 // the reference follows the maximum
+    bool seeks;                   // so it does, or some row of the warp has none
 
-    __device__ __forceinline__ void clear() {
+    __device__ __forceinline__ void clear(bool follows_maximum) {
+        follows = always_follows || follows_maximum;
+        seeks = true;
 #pragma unroll
         for (int m = 0; m < m_tiles; m++) {
 #pragma unroll
@@ -57,6 +70,42 @@ struct RowState {
                 sum[m][h] += ptx::shfl_xor(sum[m][h], 1);
                 sum[m][h] += ptx::shfl_xor(sum[m][h], 2);
             }
+        }
+    }
+
+    // Whether a sum or an output has left the range: not of a reference that follows the maximum.
+    __device__ __forceinline__ bool is_out_of_range() const {
+        float nothing = 0.0f;
+        bool is_within = true;
+#pragma unroll
+        for (int m = 0; m < m_tiles; m++) {
+            is_within &= sum[m][0] <= most_sum && sum[m][1] <= most_sum;
+#pragma unroll
+            for (int i = 0; i < dims / 2; i++)
+                nothing = ptx::fma_rn(out[m][i / 4][i % 4], 0.0f, nothing);
+        }
+        return !follows && !(is_within && nothing == 0.0f);
+    }
+
+    // References near the maximum, as those take them to be who add up parts. Exact.
+    __device__ __forceinline__ void settle() {
+#pragma unroll
+        for (int m = 0; m < m_tiles; m++) {
+            if (!ptx::any(max_of(sum[m][0], sum[m][1]) > settled_sum))
+                continue;
+            float ratio[2];
+#pragma unroll
+            for (int h = 0; h < 2; h++) {
+                constexpr uint32_t bias = 127;
+                const uint32_t exponent =
+                    sum[m][h] > settled_sum ? ptx::float_bits(sum[m][h]) >> 23 : bias;
+                ratio[h] = ptx::bits_float((2 * bias - exponent) << 23);
+                reference[m][h] += float(int(exponent - bias));
+                sum[m][h] *= ratio[h];
+            }
+#pragma unroll
+            for (int i = 0; i < dims / 2; i++)
+                out[m][i / 4][i % 4] *= ratio[i % 4 / 2];
         }
     }
 

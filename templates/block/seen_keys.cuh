@@ -23,14 +23,10 @@ struct SeenKeys {
                 {top.begin, min_of(bottom.end, keys.end)}};
     }
 
-    // In shared memory, a warp's own: it is looked at once a step, and registers are few.
-    __device__ __forceinline__ void put(uint32_t shared) const {
-        if (ptx::thread_index() % warp_size == 0)
-            ptx::st_shared_v4(shared, {{by_all.begin, by_all.end, by_some.begin, by_some.end}});
-    }
-    static __device__ __forceinline__ SeenKeys get(uint32_t shared) {
-        const ptx::Words4 v = ptx::ld_shared_v4(shared);
-        return {{v.w[0], v.w[1]}, {v.w[2], v.w[3]}};
+    // The same in a warp's registers.
+    __device__ __forceinline__ SeenKeys held() const {
+        return {{ptx::uniform(by_all.begin), ptx::uniform(by_all.end)},
+                {ptx::uniform(by_some.begin), ptx::uniform(by_some.end)}};
     }
 
     __device__ __forceinline__ bool is_seen(uint32_t begin, uint32_t end) const {

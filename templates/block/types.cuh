@@ -58,6 +58,17 @@ struct Fp32 {
     static __device__ __forceinline__ Storage narrow(float v) { return v; }
 };
 
+template <bool condition, class A, class B>
+struct SelectType {
+    using Type = A;
+};
+template <class A, class B>
+struct SelectType<false, A, B> {
+    using Type = B;
+};
+template <bool condition, class A, class B>
+using select_type = typename SelectType<condition, A, B>::Type;
+
 template <class A, class B>
 constexpr bool is_same = false;
 template <class A>

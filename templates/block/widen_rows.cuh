@@ -26,33 +26,38 @@ struct Rows16Bit {
     static constexpr uint32_t key_order = 0x76543210u;
 };
 
+template <class E4m3>
 struct WidenFp8 {
     static constexpr bool is_coded = true;
     static constexpr int chunk_codes = 16;
     static constexpr int code_bytes(int dims) { return dims; }
     static constexpr int block_bytes(int) { return 0; }
 
-    static constexpr float key_unit = 1.0f;
+    static constexpr float key_unit = E4m3::widen_fold;
     static constexpr uint32_t key_order = 0x76543210u;
 
     static __device__ __forceinline__ ptx::Words4 widen(const ptx::Words4& codes, uint32_t, int i) {
-        ptx::Words4 keys;
-        ptx::cvt_rn_f16x2_e4m3x4(codes.w[2 * i], keys.w);
-        ptx::cvt_rn_f16x2_e4m3x4(codes.w[2 * i + 1], keys.w + 2);
-        return keys;
+        const uint32_t low = codes.w[2 * i], high = codes.w[2 * i + 1];
+        return {{E4m3::widen2(low), E4m3::widen2_high(low), E4m3::widen2(high),
+                 E4m3::widen2_high(high)}};
     }
     static __device__ __forceinline__ ptx::Words4 widen(const ptx::Words4& codes, uint32_t scales,
                                                         float row_scale, int i) {
         ptx::Words4 values = widen(codes, scales, i);
 #pragma unroll
         for (int j = 0; j < 4; j++)
-            values.w[j] =
-                ptx::cvt_rn_bf16x2_f32(ptx::cvt_f32_f16(values.w[j] & 0xffffu) * row_scale,
-                                       ptx::cvt_f32_f16(values.w[j] >> 16) * row_scale);
+            values.w[j] = ptx::cvt_rn_bf16x2_f32(number(values.w[j] & 0xffffu) * row_scale,
+                                                 number(values.w[j] >> 16) * row_scale);
         return values;
+    }
+
+private:
+    static __device__ __forceinline__ float number(uint32_t half) {
+        return ptx::cvt_f32_f16(half) * key_unit;
     }
 };
 
+template <class E4m3>
 struct WidenNvfp4 {
     static constexpr bool is_coded = true;
     static constexpr int chunk_codes = 32;
@@ -61,14 +66,14 @@ struct WidenNvfp4 {
 
     // A code's bits, moved to where fp16 has them, are 2^-14 of its value, and are given a factor
     // of 2^7 so that their products with block scales are no subnormals.
-    static constexpr float key_unit = 128.0f;
+    static constexpr float key_unit = 128.0f * E4m3::widen_fold;
     static constexpr uint32_t key_order = 0x73516240u;
 
     static __device__ __forceinline__ ptx::Words4 widen(const ptx::Words4& codes, uint32_t scales,
                                                         int i) {
         constexpr uint32_t magnitudes = 0x0e0e0e0eu, both = 0x8e008e00u, raised = 0x58005800u;
         constexpr uint32_t b_where_c_else_a = 0xd8;
-        const uint32_t two = ptx::mul_f16x2(ptx::cvt_rn_f16x2_e4m3x2(scales), raised);
+        const uint32_t two = ptx::mul_f16x2(E4m3::widen2(scales), raised);
         const uint32_t scale = ptx::prmt(two, two, i < 2 ? 0x1010 : 0x3232);
         const uint32_t word = codes.w[i];
         const uint32_t even = ptx::lop3<b_where_c_else_a>(word << 4, word << 1, magnitudes);
@@ -78,9 +83,10 @@ struct WidenNvfp4 {
     }
     static __device__ __forceinline__ ptx::Words4 widen(const ptx::Words4& codes, uint32_t scales,
                                                         float row_scale, int i) {
-        const uint32_t both = ptx::cvt_rn_f16x2_e4m3x2(scales);
-        const Magnitudes table =
-            Magnitudes::times(ptx::cvt_f32_f16(i < 2 ? both & 0xffffu : both >> 16) * row_scale);
+        const uint32_t both = E4m3::widen2(scales);
+        const float block_scale =
+            ptx::cvt_f32_f16(i < 2 ? both & 0xffffu : both >> 16) * E4m3::widen_fold;
+        const Magnitudes table = Magnitudes::times(block_scale * row_scale);
         const uint32_t word = codes.w[i];
         const uint32_t raised = word << 4, names = word & 0x77777777u;
         const uint32_t low_signs = ptx::prmt_signs<0xd9c8>(raised, word);

@@ -15,15 +15,15 @@
 //   one stage    wait(K of i) | barrier | fetch(V of i) | score |
 //                wait(V of i) | barrier | fetch(K of i + 1) | weigh, accumulate
 //
-// Q is the A operand, K and V are the B operands, and scores become weights where they are. Every
-// warp decodes the codes it reads into registers: the block pays the decoding num_warps times, but
-// shared memory, which binds a 16-bit cache, moves codes and not values, and nothing is stored to
-// it (docs/extend.md has the counts).
+// Q is the A operand, K and V are the B operands, and scores become weights where they are. Codes
+// are decoded into registers by every warp that reads them, so that shared memory, which binds a
+// 16-bit cache, moves codes and not values; or, by a Config that widens, once into shared memory
+// (wide_keys.cuh), where decoding is what binds.
 //
 // Rounding is decode's: K and V operands are exact; q is 16-bit (query_rows.cuh); products are
 // accumulated in fp32; K's row scale is put on the score in fp32; p is rounded to V's 16-bit type
-// after V's row scale, times a power of two, was put on it; l sums the unscaled fp32 p. The
-// reference is lazy: it moves when a score exceeds it by more than 8 (in log2), so p <= 2^8.
+// after V's row scale, times a power of two, was put on it; l sums the unscaled fp32 p. Widened V
+// has its row scale, and is rounded to bf16 with it. The reference is row_state.cuh's.
 #pragma once
 #include "block/codec_16bit.cuh"
 #include "block/codec_fp8.cuh"
@@ -36,6 +36,9 @@
 #include "block/row_state.cuh"
 
 namespace ftj {
+
+template <class Config>
+struct WideKeys;  // wide_keys.cuh, where a Config may ask for it
 
 template <class Config>
 struct AttnExtend {
@@ -56,13 +59,14 @@ struct AttnExtend {
 
     struct Smem {
         static constexpr int ring = 0;
-        static constexpr int stage =
-            Cached::Tile::bytes > New::Tile::bytes ? Cached::Tile::bytes : New::Tile::bytes;
+        static constexpr int stage = !Config::widens && Cached::Tile::bytes > New::Tile::bytes
+                                         ? Cached::Tile::bytes
+                                         : New::Tile::bytes;
         static constexpr int query = num_stages * stage;
         static constexpr int scales = query + Config::block_rows * head_dim * 2;
-        static constexpr int warps = scales + Config::block_rows * 4;
-        static constexpr int places = warps + num_warps * 32;  // SeenKeys and Warp of each
-        static constexpr int work = places + num_warps * Cached::warp_bytes;
+        static constexpr int places = scales + Config::block_rows * 4;
+        static constexpr int codes = places + num_warps * Cached::warp_bytes;  // to be widened
+        static constexpr int work = codes + (Config::widens ? num_stages * Cached::Tile::bytes : 0);
         static constexpr int work_bytes = 128;
         static constexpr int bytes = work + work_bytes;
     };
@@ -80,8 +84,7 @@ struct AttnExtend {
                                            Config::tile_tokens % (2 * Config::step_tokens) == 0 &&
                                            num_warps / 2 * State::slot_bytes <= Smem::scales;
 
-    // Where this warp stands in the query tile. Kept in shared memory, beside the keys it sees:
-    // they are looked at once a step, and registers are few.
+    // Where this warp stands in the query tile.
     struct Warp {
         uint32_t row;     // of the request: its first
         uint32_t query;   // shared address of its Q operands
@@ -90,17 +93,6 @@ struct AttnExtend {
 
         static __device__ __forceinline__ uint32_t index() {
             return ptx::thread_index() / warp_size;
-        }
-        static __device__ __forceinline__ uint32_t shared() {
-            return ptx::shared_address(ptx::dynamic_shared()) + Smem::warps + index() * 32;
-        }
-        static __device__ __forceinline__ Warp get() {
-            const ptx::Words4 v = ptx::ld_shared_v4(shared() + 16);
-            return {v.w[0], v.w[1], v.w[2], v.w[3]};
-        }
-        __device__ __forceinline__ void put() const {
-            if (ptx::thread_index() % warp_size == 0)
-                ptx::st_shared_v4(shared() + 16, {{row, query, scales, turn}});
         }
         static __device__ __forceinline__ uint32_t first_dim() {  // of O
             return index() % dim_parts * uint32_t(head_dim - Config::part_dims);
@@ -125,36 +117,49 @@ struct AttnExtend {
             split(p).parts = 0;
         const Unit& unit = work.unit;
         State state;
-        for (uint32_t done = 0; done < work.count;) {
-            const uint32_t end = min_of(unit.tile + (work.count - done), unit.tiles);
-            find_warp(unit).put();
-            state.clear();
-            if constexpr (is_same<typename Cached::Tile, typename New::Tile>) {
+        // By way of a neighbour: the compiler would ask for the number each time, which takes a
+        // while.
+        const uint32_t thread = ptx::shfl(ptx::thread_index(), ptx::thread_index() % warp_size);
+        const uint32_t count = ptx::uniform(work.count);
+        uint32_t owed = ptx::uniform(work.owed);
+        for (uint32_t done = 0; done + owed < count;) {
+            const uint32_t end =
+                ptx::uniform(min_of(unit.tile + (count - done - owed), unit.tiles));
+            const Warp warp = find_warp(unit);
+            state.clear(work.follows_maximum);
+            if constexpr (Config::widens || is_same<typename Cached::Tile, typename New::Tile>) {
+                using Keys = select_type<Config::widens, WideKeys<Config>, EitherKeys<Config>>;
 #pragma unroll 1
                 for (uint32_t part = 0; part < 2; part++)
-                    attend_part(p, unit, state, EitherKeys<Config>(unit, places(), part != 0),
+                    attend_part(p, unit, warp, state, Keys(unit, thread, places(), part != 0),
                                 part != 0, end);
             } else {
-                attend_part(p, unit, state, Cached(unit, places()), false, end);
+                attend_part(p, unit, warp, state, Cached(unit, thread, places()), false, end);
                 if constexpr (VCodec::has_row_scale)
                     state.multiply(VCodec::operand_fold / state.v_norm);
-                attend_part(p, unit, state, New(unit, places()), true, end);
+                attend_part(p, unit, warp, state, New(unit, thread, places()), true, end);
             }
             state.add_sums();
-            ptx::sync_warp();
-            const Warp warp = Warp::get();
             if (may_share_rows && warp.turn != every_step)
                 merge_turns(state, warp.turn);
+            if constexpr (!State::always_follows) {
+                if (state.is_out_of_range())
+                    work.out_of_range = 1;
+                state.settle();
+            }
             const uint32_t tiles = end - unit.tile;
             if (tiles != unit.tiles)
-                leave_part(p, work, unit, state, warp, done);
+                leave_part(p, work, unit, state, warp, done, owed);
             else if (warp.has_result())
                 state.write_outputs(p, unit, warp.row, Warp::first_dim());
-            done += tiles;
             ptx::sync_block();  // all have read where the block stands
-            if (done < work.count && ptx::thread_index() == 0)
-                work.unit.next(p);
+            if (ptx::thread_index() == 0)
+                work.go_on(p, done + owed + tiles + Work::unit_cost < count);
             ptx::sync_block();
+            if (!ptx::uniform(work.follows_maximum)) {
+                done += owed + ptx::uniform(tiles);
+                owed = Work::unit_cost;
+            }
         }
     }
 
@@ -166,9 +171,9 @@ struct AttnExtend {
             turn = group / (row_groups / 2);
             group %= row_groups / 2;
         }
-        return {unit.first_row + group * warp_rows,
-                smem + Smem::query + group * (warp_rows * head_dim * 2),
-                smem + Smem::scales + group * (warp_rows * 4), turn};
+        return {ptx::uniform(unit.first_row + group * warp_rows),
+                ptx::uniform(smem + Smem::query + group * (warp_rows * head_dim * 2)),
+                ptx::uniform(smem + Smem::scales + group * (warp_rows * 4)), ptx::uniform(turn)};
     }
 
     // The warps that took the odd steps hand over to those that took the even ones.
@@ -191,10 +196,11 @@ struct AttnExtend {
     // The block that starts a unit says where its parts are.
     static __device__ __forceinline__ void leave_part(const ftj_extend_params& p, const Work& work,
                                                       const Unit& unit, const State& state,
-                                                      const Warp& warp, uint32_t done) {
+                                                      const Warp& warp, uint32_t done,
+                                                      uint32_t owed) {
         const uint32_t slot = 2 * ptx::block_index() + (done != 0);
         if (unit.tile == 0 && ptx::thread_index() == 0) {
-            const uint64_t last = work.begin + done + unit.tiles - 1;
+            const uint64_t last = work.begin + done + owed + unit.tiles - 1;
             split(p) = {unit.request,
                         unit.index,
                         unit.head,
@@ -216,20 +222,72 @@ struct AttnExtend {
     // Of a unit's tiles, which go from unit.tile to `end`, those of cached or of new keys.
     template <class Keys>
     static __device__ __forceinline__ void attend_part(const ftj_extend_params& p, const Unit& unit,
-                                                       State& state, Keys keys, bool is_new,
-                                                       uint32_t end) {
+                                                       const Warp& warp, State& state, Keys keys,
+                                                       bool is_new, uint32_t end) {
         const uint32_t before = is_new ? unit.cached_tiles : 0;
-        const uint32_t first = max_of(unit.tile, before);
-        const uint32_t last = is_new ? end : min_of(end, unit.cached_tiles);
+        const uint32_t first = ptx::uniform(max_of(unit.tile, before));
+        const uint32_t last = ptx::uniform(is_new ? end : min_of(end, unit.cached_tiles));
         const KeyRange range = keys.range();
-        if (first < last && range.begin < range.end)
-            attend(p, unit, state, keys, first - before, last - before);
+        if (first < last && range.begin < range.end) {
+            if constexpr (Config::widens)
+                attend_wide(p, unit, warp, state, keys, first - before, last - before);
+            else
+                attend(p, unit, warp, state, keys, first - before, last - before);
+        }
+    }
+
+    // Codes are fetched two tiles ahead and widened one ahead; new keys are fetched one ahead.
+    template <class Keys>
+    static __device__ __forceinline__ void attend_wide(const ftj_extend_params& p, const Unit& unit,
+                                                       const Warp& warp, State& state, Keys& keys,
+                                                       uint32_t first, uint32_t last) {
+        using Tile = typename Keys::Tile;
+        static_assert(num_stages == 2, "of codes, and of what they become");
+        constexpr uint32_t code_stage = Cached::Tile::bytes;
+        const uint32_t ring = ptx::shared_address(ptx::dynamic_shared());
+        const uint32_t codes = ring + Smem::codes;
+        uint32_t token = keys.token(first);
+        const uint32_t end = token + (last - first) * Tile::tokens;
+
+        ptx::sync_block();  // the ring and the queries have been read
+        uint32_t ahead = token;
+        if (keys.is_new) {
+            fetch(p, keys.fresh, ring, ahead, end);
+        } else {
+            keys.cached.find(p, ahead);
+            fetch(p, keys.cached, codes, ahead, end);
+            fetch(p, keys.cached, codes + code_stage, ahead, end);
+        }
+        const SeenKeys seen = SeenKeys::find(p, unit, keys.range(), warp.row, warp_rows).held();
+        if (warp.loads_query())
+            Products<Tile>::Query::load(p, unit, warp.row, warp.query, warp.scales);
+        uint32_t stage = 1;
+        if (!keys.is_new) {
+            Copy::wait<1>();
+            ptx::sync_block();
+            Keys::widen(codes, ring, keys.cached.thread);
+        }
+#pragma unroll 1
+        for (; token < end; token += Tile::tokens) {
+            Copy::wait<0>();
+            ptx::sync_block();  // the tile is there for all, and the next one's codes
+            const uint32_t next = ring + stage * Smem::stage;
+            stage ^= 1;
+            if (keys.is_new) {
+                fetch(p, keys.fresh, next, ahead, end);
+            } else {
+                fetch(p, keys.cached, codes + stage * code_stage, ahead, end);
+                if (token + Tile::tokens < end)
+                    Keys::widen(codes + (stage ^ 1) * code_stage, next, keys.cached.thread);
+            }
+            attend_tile(p, unit, warp, seen, state, keys, ring + stage * Smem::stage, token, [] {});
+        }
     }
 
     template <class Keys>
     static __device__ __forceinline__ void attend(const ftj_extend_params& p, const Unit& unit,
-                                                  State& state, Keys& keys, uint32_t first,
-                                                  uint32_t last) {
+                                                  const Warp& warp, State& state, Keys& keys,
+                                                  uint32_t first, uint32_t last) {
         using Tile = typename Keys::Tile;
         const uint32_t ring = ptx::shared_address(ptx::dynamic_shared());
         uint32_t token = keys.token(first);
@@ -246,8 +304,7 @@ struct AttnExtend {
             keys.fetch_k(p, ring, ahead);
             Copy::commit();
         }
-        const Warp warp = Warp::get();
-        SeenKeys::find(p, unit, keys.range(), warp.row, warp_rows).put(Warp::shared());
+        const SeenKeys seen = SeenKeys::find(p, unit, keys.range(), warp.row, warp_rows).held();
         if (warp.loads_query())
             Products<Tile>::Query::load(p, unit, warp.row, warp.query, warp.scales);
 
@@ -260,7 +317,7 @@ struct AttnExtend {
                 ptx::sync_block();  // the tile is there for all; the stage before is free
                 const uint32_t before = stage == 0 ? num_stages - 1 : stage - 1;
                 fetch(p, keys, ring + before * Smem::stage, ahead, end);
-                attend_tile(p, unit, state, keys, shared, token, [] {});
+                attend_tile(p, unit, warp, seen, state, keys, shared, token, [] {});
                 stage = stage == num_stages - 1 ? 0 : stage + 1;
             } else {
                 Copy::wait<0>();
@@ -270,7 +327,7 @@ struct AttnExtend {
                 const uint32_t next = token + Tile::tokens;
                 if (next < end)
                     keys.find(p, next);
-                attend_tile(p, unit, state, keys, shared, token, [&] {
+                attend_tile(p, unit, warp, seen, state, keys, shared, token, [&] {
                     Copy::wait<0>();
                     ptx::sync_block();  // V is there for all; K is free
                     if (next < end)
@@ -299,6 +356,7 @@ struct AttnExtend {
     // scores and the weights of each.
     template <class Keys, class Between>
     static __device__ __forceinline__ void attend_tile(const ftj_extend_params& p, const Unit& unit,
+                                                       const Warp& warp, const SeenKeys& seen,
                                                        State& state, const Keys& keys,
                                                        uint32_t shared, uint32_t token,
                                                        const Between& between) {
@@ -309,12 +367,11 @@ struct AttnExtend {
 #pragma unroll 1
         for (uint32_t at = 0; at < Tile::tokens; at += step) {
             const uint32_t begin = token + at;
-            const SeenKeys seen = SeenKeys::get(Warp::shared());
-            const Warp warp = Warp::get();
             const bool is_seen = seen.is_seen(begin, begin + step) && warp.takes(at / step);
             typename Softmax::Scores scores;
             if (is_seen)
-                Products<Tile>::template score<step>(warp.query, shared + Tile::k, at, scores);
+                Products<Tile>::template score<step>(keys.lane(), warp.query, shared + Tile::k, at,
+                                                     scores);
             between();
             if (!is_seen)
                 continue;
@@ -328,8 +385,8 @@ struct AttnExtend {
             typename Softmax::Weights weights;
             Softmax::weigh(state, scores, scales, shared + Tile::v + Tile::V::scales + 4 * at,
                            weights);
-            Products<Tile>::template accumulate<step>(state, Warp::first_dim(), shared + Tile::v,
-                                                      at, weights);
+            Products<Tile>::template accumulate<step>(state, keys.lane(), Warp::first_dim(),
+                                                      shared + Tile::v, at, weights);
         }
     }
 };

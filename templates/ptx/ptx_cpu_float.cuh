@@ -192,9 +192,8 @@ FTJ_DEVICE uint32_t cvt_rn_f16_e4m3(uint32_t code) {
 FTJ_DEVICE uint32_t cvt_rn_f16x2_e4m3x2(uint32_t codes) {
     return cvt_rn_f16_e4m3(codes & 0xffu) | cvt_rn_f16_e4m3(codes >> 8 & 0xffu) << 16;
 }
-FTJ_DEVICE void cvt_rn_f16x2_e4m3x4(uint32_t codes, uint32_t* two) {
-    two[0] = cvt_rn_f16x2_e4m3x2(codes);
-    two[1] = cvt_rn_f16x2_e4m3x2(codes >> 16);
+FTJ_DEVICE uint32_t cvt_rn_f16x2_e4m3x2_high(uint32_t codes) {
+    return cvt_rn_f16x2_e4m3x2(codes >> 16);
 }
 
 }  // namespace ptx

@@ -226,5 +226,16 @@ FTJ_DEVICE float cvt_f32_f16(uint32_t v) {
 // ---- global memory -----------------------------------------------------------------------------
 FTJ_DEVICE uint32_t atomic_add(uint32_t* address, uint32_t v) { return atomicAdd(address, v); }
 
+// ---- hints -----------------------------------------------------------------------------------
+// What all lanes have, for the compiler to know that they have it: in a register of the warp's, of
+// which there are enough. redux.sync: sm_80.
+FTJ_DEVICE uint32_t uniform(uint32_t v) {
+#if __CUDA_ARCH__ >= 800
+    return __reduce_min_sync(all_lanes, v);
+#else
+    return v;
+#endif
+}
+
 }  // namespace ptx
 }  // namespace ftj

@@ -38,6 +38,30 @@ FTJ_DEVICE uint32_t cvt_rn_bf16x2_f32(float low, float high) {
     return r;
 }
 
+// prmt whose constant selector has bytes with bit 3 set: those are eight times the byte's top bit.
+template <uint32_t selector>
+FTJ_DEVICE uint32_t prmt_signs(uint32_t a, uint32_t b) {
+    uint32_t r;
+    asm("prmt.b32 %0, %1, %2, %3;" : "=r"(r) : "r"(a), "r"(b), "n"(selector));
+    return r;
+}
+// fma.rn.bf16x2: rounded once, subnormals kept. PTX ISA 7.0.
+FTJ_DEVICE uint32_t fma_bf16x2(uint32_t a, uint32_t b, uint32_t c) {
+    uint32_t r;
+    asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(r) : "r"(a), "r"(b), "r"(c));
+    return r;
+}
+// mul.rn.bf16x2: subnormals are kept. PTX ISA 7.8, sm_90; before it, the same less a zero.
+FTJ_DEVICE uint32_t mul_bf16x2(uint32_t a, uint32_t b) {
+#if __CUDA_ARCH__ >= 900
+    uint32_t r;
+    asm("mul.rn.bf16x2 %0, %1, %2;" : "=r"(r) : "r"(a), "r"(b));
+    return r;
+#else
+    return fma_bf16x2(a, b, 0x80008000u);
+#endif
+}
+
 // cp.async of 16 (past L1), 8 and 4 bytes, global to shared. PTX ISA 7.0.
 FTJ_DEVICE void cp_async_16(uint32_t shared, const void* global) {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;"

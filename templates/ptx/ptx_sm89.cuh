@@ -22,12 +22,18 @@ FTJ_DEVICE uint32_t cvt_rn_f16x2_e4m3x2(uint32_t codes) {
     asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(r) : "h"(static_cast<uint16_t>(codes)));
     return r;
 }
-// Four codes in their order, so that the assembler takes halves where they are.
-FTJ_DEVICE void cvt_rn_f16x2_e4m3x4(uint32_t codes, uint32_t* two) {
-    asm("{\n.reg .b16 low, high;\nmov.b32 {low, high}, %2;\n"
-        "cvt.rn.f16x2.e4m3x2 %0, low;\ncvt.rn.f16x2.e4m3x2 %1, high;\n}"
-        : "=r"(two[0]), "=r"(two[1])
+// The same of the upper two of four codes. The instruction reads either half of a register; of a
+// shift it would make a shift.
+FTJ_DEVICE uint32_t cvt_rn_f16x2_e4m3x2_high(uint32_t codes) {
+    uint32_t r;
+    asm("{\n"
+        ".reg .b16 low, high;\n"
+        "mov.b32 {low, high}, %1;\n"
+        "cvt.rn.f16x2.e4m3x2 %0, high;\n"
+        "}"
+        : "=r"(r)
         : "r"(codes));
+    return r;
 }
 
 }  // namespace ptx

@@ -31,13 +31,6 @@ FTJ_DEVICE void cp_async_mbarrier_arrive(uint32_t barrier) {
                  : "memory");
 }
 
-// prmt whose constant selector has bytes with bit 3 set: those are eight times the byte's top bit.
-template <uint32_t selector>
-FTJ_DEVICE uint32_t prmt_signs(uint32_t a, uint32_t b) {
-    uint32_t r;
-    asm("prmt.b32 %0, %1, %2, %3;" : "=r"(r) : "r"(a), "r"(b), "n"(selector));
-    return r;
-}
 // A constant that stays in a register: the assembler, too, takes it for something it cannot know.
 FTJ_DEVICE uint32_t opaque(uint32_t v) {
     uint32_t r;
@@ -47,19 +40,10 @@ FTJ_DEVICE uint32_t opaque(uint32_t v) {
         : "r"(v));
     return r;
 }
-// What all lanes have, for the compiler to know that they have it: in a register of the warp's, of
-// which there are enough.
-FTJ_DEVICE uint32_t uniform(uint32_t v) { return __reduce_min_sync(all_lanes, v); }
 // No instruction: what is made of it is made anew in every turn of a loop, not kept or spilled.
 FTJ_DEVICE uint32_t made_anew(uint32_t v) {
     asm volatile("" : "+r"(v));
     return v;
-}
-// mul.rn.bf16x2: subnormals are kept. PTX ISA 7.8, sm_90.
-FTJ_DEVICE uint32_t mul_bf16x2(uint32_t a, uint32_t b) {
-    uint32_t r;
-    asm("mul.rn.bf16x2 %0, %1, %2;" : "=r"(r) : "r"(a), "r"(b));
-    return r;
 }
 
 // ---- wgmma -------------------------------------------------------------------------------------

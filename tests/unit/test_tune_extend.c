@@ -36,21 +36,37 @@ static const struct expected rows[] = {
 };
 /* clang-format on */
 
-static bool tune(uint32_t head_dim, const char *target, ftj_kv_format format,
-                 struct ftj_device *device, struct ftj_config *config)
+static void describe(uint32_t head_dim, const char *target, ftj_kv_format format, ftj_dtype dtype,
+                     struct ftj_device *device, struct ftj_problem *problem)
 {
     const ftj_kv_shape shape = {.k_format = format,
                                 .v_format = format,
                                 .num_kv_heads = 1,
                                 .head_dim = head_dim,
                                 .page_size = 64};
-    ftj_attention_desc desc = {.ops = FTJ_OP_EXTEND};
-    struct ftj_problem problem = {0};
+    ftj_attention_desc desc = {.ops = FTJ_OP_EXTEND, .dtype = dtype};
     cr_assert_eq(ftj_kv_layout_init(&desc.kv, &shape), FTJ_OK);
     cr_assert_eq(ftj_device_of_target(target, NULL, device), FTJ_OK);
-    ftj_problem_init(&problem, FTJ_KERNEL_EXTEND, &desc);
+    *problem = (struct ftj_problem){0};
+    ftj_problem_init(problem, FTJ_KERNEL_EXTEND, &desc);
+}
+
+static bool tune(uint32_t head_dim, const char *target, ftj_kv_format format,
+                 struct ftj_device *device, struct ftj_config *config)
+{
+    struct ftj_problem problem;
+    describe(head_dim, target, format, FTJ_DTYPE_BF16, device, &problem);
     *config = (struct ftj_config){0};
     return ftj_tune_extend(&problem, device, config);
+}
+
+static bool tune_sm80(uint32_t head_dim, const char *target, ftj_kv_format format, ftj_dtype dtype,
+                      struct ftj_device *device, struct ftj_config *config)
+{
+    struct ftj_problem problem;
+    describe(head_dim, target, format, dtype, device, &problem);
+    *config = (struct ftj_config){0};
+    return ftj_tune_extend_sm80(&problem, device, config);
 }
 
 Test(tune_extend, has_these_tiles)
@@ -126,5 +142,37 @@ Test(tune_extend, stays_within_the_memory)
                 cr_expect_geq(config.new_tokens, 16);
             }
         }
+    }
+}
+
+Test(tune_extend, widens_e2m1_where_a_block_has_the_memory)
+{
+    static const struct {
+        uint32_t head_dim;
+        const char *target;
+        ftj_kv_format format;
+        ftj_dtype dtype;
+        bool widens;
+    } cases[] = {
+        {128, "sm_90a", FTJ_KV_NVFP4, FTJ_DTYPE_BF16, true},
+        {128, "sm_100a", FTJ_KV_NVFP4, FTJ_DTYPE_BF16, true},
+        {80, "sm_90a", FTJ_KV_NVFP4, FTJ_DTYPE_BF16, true},
+        {64, "sm_90a", FTJ_KV_NVFP4, FTJ_DTYPE_BF16, false},
+        {144, "sm_90a", FTJ_KV_NVFP4, FTJ_DTYPE_BF16, false},
+        {128, "sm_90a", FTJ_KV_16BIT, FTJ_DTYPE_BF16, false},
+        {128, "sm_90a", FTJ_KV_FP8, FTJ_DTYPE_BF16, false},
+        {128, "sm_90a", FTJ_KV_NVFP4, FTJ_DTYPE_FP16, false}, /* no range for V's scales */
+        {128, "sm_80", FTJ_KV_NVFP4, FTJ_DTYPE_BF16, false},  /* no memory for both */
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        struct ftj_device device = {0};
+        struct ftj_config config = {0};
+        cr_assert(tune_sm80(cases[i].head_dim, cases[i].target, cases[i].format, cases[i].dtype,
+                            &device, &config));
+        cr_expect_eq(config.widens, cases[i].widens, "case %zu", i);
+        cr_expect_eq(config.block_rows, cases[i].widens ? 256 : 128, "case %zu: %u rows", i,
+                     config.block_rows);
+        cr_expect_leq(config.min_blocks * (config.smem_bytes + 1024), device.smem_per_sm_bytes);
+        cr_expect_leq(config.smem_bytes, device.smem_bytes);
     }
 }

@@ -3,12 +3,13 @@
 #include "block/e4m3_software.cuh"
 #include "block/copy_async.cuh"
 #include "block/mma_sm80.cuh"
+#include "block/wide_keys.cuh"
 #include "kernel/attn_extend.cuh"
 
 struct Config {
     static constexpr int num_threads = 128;
     static constexpr int min_blocks = 2;
-    static constexpr int smem_bytes = 70400;
+    static constexpr int smem_bytes = 70272;
     static constexpr int head_dim = 128;
     using Element = ftj::Bf16;
     using KCodec = ftj::CodecFp8<ftj::E4m3Software>;
@@ -29,6 +30,7 @@ struct Config {
     static constexpr bool slots_contiguous = true;
     static constexpr bool slot_table = false;
     static constexpr bool has_softcap = false;
+    static constexpr bool widens = false;
 };
 
 extern "C" __global__ __launch_bounds__(Config::num_threads, Config::min_blocks)

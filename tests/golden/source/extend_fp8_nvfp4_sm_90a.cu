@@ -9,8 +9,8 @@ struct Config {
     static constexpr int smem_bytes = 218088;
     static constexpr int head_dim = 128;
     using Element = ftj::Bf16;
-    using KWiden = ftj::WidenFp8;
-    using VWiden = ftj::WidenNvfp4;
+    using KWiden = ftj::WidenFp8<ftj::E4m3Hardware>;
+    using VWiden = ftj::WidenNvfp4<ftj::E4m3Hardware>;
     static constexpr int page_size = 64;
     static constexpr int num_consumers = 3;
     static constexpr int block_rows = 192;
