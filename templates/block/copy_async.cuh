@@ -20,7 +20,10 @@ struct Copy {
     template <int bytes>
     static __device__ __forceinline__ void copy_or_clear(uint32_t shared, const void* global,
                                                          bool is_copied) {
-        ptx::cp_async_of<bytes>(shared, global, is_copied ? bytes : 0);
+        if constexpr (bytes == 16)
+            ptx::cp_async_of_line(shared, global, is_copied ? bytes : 0);
+        else
+            ptx::cp_async_of<bytes>(shared, global, is_copied ? bytes : 0);
     }
     static __device__ __forceinline__ void commit() { ptx::cp_async_commit(); }
     // At most `pending` groups are still under way when it returns.

@@ -85,6 +85,9 @@ FTJ_DEVICE void cp_async_of(uint32_t shared, const void* global, uint32_t bytes)
     else
         cp_async_4(shared, from);
 }
+FTJ_DEVICE void cp_async_of_line(uint32_t shared, const void* global, uint32_t bytes) {
+    cp_async_of<16>(shared, global, bytes);
+}
 FTJ_DEVICE void cp_async_commit() { running_block->calls->copy_commit(running_block); }
 template <int pending>
 FTJ_DEVICE void cp_async_wait() {
