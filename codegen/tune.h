@@ -32,6 +32,11 @@ bool ftj_tune_decode_bulk(const struct ftj_problem *problem, const struct ftj_de
                           struct ftj_config *config);
 void ftj_write_decode_bulk(struct ftj_text *text, const struct ftj_problem *problem,
                            const struct ftj_config *config, const struct ftj_device *device);
+/* The same for pages of one token, whose records of a few kv heads are one run of memory. */
+bool ftj_tune_decode_heads(const struct ftj_problem *problem, const struct ftj_device *device,
+                           struct ftj_config *config);
+void ftj_write_decode_heads(struct ftj_text *text, const struct ftj_problem *problem,
+                            const struct ftj_config *config, const struct ftj_device *device);
 void ftj_write_decode(struct ftj_text *text, const struct ftj_problem *problem,
                       const struct ftj_config *config, const struct ftj_device *device);
 

@@ -44,6 +44,18 @@ const struct ftj_variant ftj_variants[] = {
         .params_type = "ftj_decode_params",
     },
     {
+        .name = "attn_decode_heads_sm90",
+        .op = FTJ_KERNEL_DECODE,
+        .covers = ANY_16BIT_DTYPE | ANY_KV | FTJ_NEED_SLOT_TABLE | FTJ_NEED_SOFTCAP,
+        .uses = FTJ_HAS_MMA_BF16 | FTJ_HAS_FP8_CONVERT | FTJ_HAS_TMA,
+        .tune = ftj_tune_decode_heads,
+        .write = ftj_write_decode_heads,
+        .includes = "block/mma_sm80.cuh block/stage_heads.cuh block/launch_overlapped.cuh "
+                    "kernel/attn_decode.cuh",
+        .kernel = "AttnDecode",
+        .params_type = "ftj_decode_params",
+    },
+    {
         .name = "attn_decode_sm80",
         .op = FTJ_KERNEL_DECODE,
         .covers = ANY_16BIT_DTYPE | ANY_KV | FTJ_NEED_SLOT_TABLE | FTJ_NEED_SOFTCAP,

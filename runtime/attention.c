@@ -38,7 +38,8 @@ static ftj_status build_kernels(struct ftj_attention *attn)
         if (status)
             return status;
         if (problem.op == FTJ_KERNEL_DECODE || problem.op == FTJ_KERNEL_EXTEND)
-            attn->copies_spans = problem.slots_contiguous && problem.page_size % 16 == 0;
+            attn->copies_spans |= attn->kernels[op]->config.copies_runs ||
+                                  (problem.slots_contiguous && problem.page_size % 16 == 0);
     }
     return FTJ_OK;
 }

@@ -21,7 +21,7 @@ template <class Config, class Tile>
 struct AttendTile {
     using KCodec = typename Config::KCodec;
     using VCodec = typename Config::VCodec;
-    using Row = RowBytes<Config>;
+    using Pitch = typename Tile::Pitch;
     static constexpr int head_dim = Config::head_dim;
     static constexpr int n_tiles = Config::n_tiles;
     static constexpr int warp_tokens = Tile::warp_tokens;
@@ -66,13 +66,13 @@ struct AttendTile {
             const uint32_t lane = ptx::thread_index() % warp_size;
             const uint32_t g = lane / 4, c = lane % 4;
             row = tau(g);
-            k_codes = at<Row::k_codes>(row) + KCodec::key_run(first_key, c);
-            k_blocks = at<Row::k_blocks>(row) + KCodec::block_run(first_key, c);
-            k_scales = at<Row::k_scales>(row);
-            v_codes[0] = at<Row::v_codes>(c) + VCodec::value_run(first_value, g);
-            v_codes[1] = at<Row::v_codes>(4 + (c ^ 1)) + VCodec::value_run(first_value, g);
-            v_blocks = at<Row::v_blocks>(row) + VCodec::block_run(first_value, c);
-            v_scales = at<Row::v_scales>(row);
+            k_codes = at<Pitch::k_codes>(row) + KCodec::key_run(first_key, c);
+            k_blocks = at<Pitch::k_blocks>(row) + KCodec::block_run(first_key, c);
+            k_scales = at<Pitch::k_scales>(row);
+            v_codes[0] = at<Pitch::v_codes>(c) + VCodec::value_run(first_value, g);
+            v_codes[1] = at<Pitch::v_codes>(4 + (c ^ 1)) + VCodec::value_run(first_value, g);
+            v_blocks = at<Pitch::v_blocks>(row) + VCodec::block_run(first_value, c);
+            v_scales = at<Pitch::v_scales>(row);
             ptx::keep(row), ptx::keep(k_codes), ptx::keep(k_blocks), ptx::keep(k_scales);
             ptx::keep(v_codes[0]), ptx::keep(v_codes[1]), ptx::keep(v_blocks), ptx::keep(v_scales);
         }
@@ -168,8 +168,8 @@ private:
                 piece_blocks += KCodec::block_run(piece.dims, c) - KCodec::block_run(first_key, c);
             }
             KCodec::template load_key<piece.dims>(piece_codes, piece_blocks, upper);
-            KCodec::template load_key<piece.dims>(piece_codes + 8 * Row::k_codes,
-                                                  piece_blocks + 8 * Row::k_blocks, lower);
+            KCodec::template load_key<piece.dims>(piece_codes + 8 * Pitch::k_codes,
+                                                  piece_blocks + 8 * Pitch::k_blocks, lower);
 #pragma unroll
             for (int j = 0; j < piece.dims / 16; j++) {
 #pragma unroll
@@ -185,13 +185,13 @@ private:
         if constexpr (KCodec::has_row_scale) {
             const uint32_t scales = keys.stage + Tile::k_scales(at) + lanes.k_scales;
             pair.scales[i][0] *= ptx::ld_shared_f32(scales);
-            pair.scales[i][1] *= ptx::ld_shared_f32(scales + 4 * 8);
+            pair.scales[i][1] *= ptx::ld_shared_f32(scales + 8 * Pitch::k_scales);
         }
         pair.v_scales[i][0] = pair.v_scales[i][1] = 1.0f;
         if constexpr (VCodec::has_row_scale) {
             const uint32_t scales = keys.stage + Tile::v_scales(at) + lanes.v_scales;
             pair.v_scales[i][0] = ptx::ld_shared_f32(scales);
-            pair.v_scales[i][1] = ptx::ld_shared_f32(scales + 4 * 8);
+            pair.v_scales[i][1] = ptx::ld_shared_f32(scales + 8 * Pitch::v_scales);
         }
     }
 
@@ -379,10 +379,10 @@ private:
                 block_skip += VCodec::block_run(piece.dims, c) - VCodec::block_run(first_value, c);
             }
             const uint32_t piece_codes[4] = {first + skip, second + skip,
-                                             first + skip + 8 * Row::v_codes,
-                                             second + skip + 8 * Row::v_codes};
+                                             first + skip + 8 * Pitch::v_codes,
+                                             second + skip + 8 * Pitch::v_codes};
             const uint32_t piece_blocks[2] = {blocks + block_skip,
-                                              blocks + block_skip + 8 * Row::v_blocks};
+                                              blocks + block_skip + 8 * Pitch::v_blocks};
             uint32_t operands[piece.dims / 16][4];
             VCodec::template load_value<piece.dims>(piece_codes, piece_blocks, operands);
 #pragma unroll

@@ -23,14 +23,14 @@ struct OutputRows {
     static constexpr int n_tiles = Config::n_tiles;
     static constexpr int num_warps = Config::num_warps;
     static constexpr uint32_t unit_heads = Config::unit_heads;
-    static_assert(unit_heads == 1 || Config::warps_per_tile == 1, "kv heads are warp by warp");
+    static constexpr uint32_t tile_warps = Config::warps_per_tile;
     static constexpr int num_rows = 8 * n_tiles;
     static constexpr uint32_t quads = head_dim / 4;
 
     // What a warp leaves in a turn, its slot: rows 2c and 2c + 1 of a tile of columns, or one
     // of them.
-    static constexpr int pitch = (head_dim + 31) / 32 * 32;                      // floats
-    static constexpr int room = Tile::bytes / Config::warps_per_tile / 16 * 16;  // for it
+    static constexpr int pitch = (head_dim + 31) / 32 * 32;                // floats
+    static constexpr int room = Tile::bytes / Tile::ring_warps / 16 * 16;  // for it
     static constexpr int turns = 8 * pitch * 4 <= room ? 1 : 2;
     static constexpr int slot_rows = 8 / turns;
     static constexpr int slot_bytes = slot_rows * pitch * 4;
@@ -113,7 +113,7 @@ private:
         const uint32_t warp = ptx::thread_index() / warp_size;
         const uint32_t first = min_of(to.columns.count, uint32_t(8 * n));
         const uint32_t rows = min_of(to.columns.count - first, 8u);
-        const uint32_t slot = stage + warp % Config::warps_per_tile * slot_bytes;
+        const uint32_t slot = stage + warp % Tile::ring_warps * slot_bytes;
         if (ptx::thread_index() % 4 * 2 < rows) {
             put_state(state.max[n], state.sum[n], slot, shared + warp * state_bytes);
             put_rows(state.out[n], state.v_factor(), slot, at_turn);
@@ -190,7 +190,7 @@ private:
             const uint32_t of_head = i / quads - head * in_turn;
             const uint32_t row = turns == 1 ? of_head : 2 * of_head + at_turn;
             const uint32_t dim = i % quads * 4;
-            const PartSum sum = over_warps(row, dim, shared + head * state_bytes);
+            const PartSum sum = over_warps(row, dim, shared + head * (tile_warps * state_bytes));
             if (to.slot == no_slot)
                 write_output(p, to, head, first + row, dim, sum);
             else
@@ -211,7 +211,9 @@ private:
             PartSum others[at_once];
 #pragma unroll
             for (uint32_t j = 0; j < at_once; j++) {
-                const uint32_t of = shared + (warp + j) * unit_heads * state_bytes;
+                const uint32_t at =
+                    (warp + j) / tile_warps * (unit_heads * tile_warps) + (warp + j) % tile_warps;
+                const uint32_t of = shared + at * state_bytes;
                 const float max = ptx::ld_shared_f32(of + row * 8);
                 const float its_sum = ptx::ld_shared_f32(of + row * 8 + 4);
                 others[j] = PartSum::none();

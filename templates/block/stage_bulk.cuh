@@ -7,6 +7,7 @@
 // a tile is one span, and one copy, of each array. Copies are of whole tiles: rows that are not
 // visible may hold anything, so clear_invisible() zeroes what would reach the output.
 #pragma once
+#include "block/bulk_ring.cuh"
 #include "block/segments.cuh"
 #include "block/stage_layout.cuh"
 
@@ -15,6 +16,7 @@ namespace ftj {
 template <class Config>
 struct Stage {
     using Row = RowBytes<Config>;
+    using Pitch = Row;
     static constexpr int tokens = Config::tile_tokens;
     static constexpr int page_size = Config::page_size;
     static constexpr int num_stages = Config::num_stages;
@@ -25,17 +27,14 @@ struct Stage {
     static_assert(Config::slots_contiguous && !Config::slot_table, "a tile is spans");
     static_assert(records || page_size % tokens == 0, "a page holds whole tiles, or the reverse");
     static_assert(page_size % 16 == 0, "16 rows that are read together lie in one page");
-    static_assert(num_stages >= 2, "one stage is read while another is filled");
     static_assert(tokens % warps == 0 && warp_tokens % 16 == 0, "a warp takes rows by 16");
     static_assert(num_pages == 1 || page_size % warp_tokens == 0 || warp_tokens % page_size == 0,
                   "a warp's rows are whole pages or lie in one");
 
     using Layout = ArrayLayout<Config, tokens>;
     static constexpr int bytes = records ? num_pages * Config::record_bytes : Layout::bytes;
-    // Of a stage: filled (all of it has come) and, where warps share it, free (every warp has read
-    // it).
-    static constexpr int stage_barriers = warps == 1 ? 8 : 16;
-    static constexpr int barrier_bytes = num_stages * stage_barriers;
+    static constexpr int ring_warps = warps;
+    static constexpr int barrier_bytes = BulkRing<num_stages, bytes, warps, 1>::barrier_bytes;
 
     // Where 16 rows of an array start in a stage, the first of them row `at` of the tile.
     static constexpr int k_codes(int at) {
@@ -85,97 +84,26 @@ struct Stage {
         return {static_cast<uint32_t>(row[mine / page_size]), 0};
     }
 
-    // The stages, filled and read in turn. All lanes of all its warps wait; those of the first
-    // fill. What the warps of a ring tell each other goes through its barriers in memory and not
-    // through a named one of the block: the warp that fills is the only one that waits for the
-    // others, and racecheck follows it.
-    struct Ring {
-        uint32_t base;      // shared address of stage 0
-        uint32_t barriers;  // shared address of stage 0's
-        uint32_t filled;    // stage to be filled next
-        uint32_t read;      // stage to be read next
-        uint32_t parity;    // of the phase that ends when it has arrived
-
-        __device__ __forceinline__ void init(uint32_t stages, uint32_t of_barriers) {
-            base = stages;
-            barriers = of_barriers;
-            filled = read = parity = 0;
-            if (ptx::thread_index() % (warps * warp_size) == 0) {
-                for (int stage = 0; stage < num_stages; stage++) {
-                    ptx::mbarrier_init(filled_of(stage), 1);
-                    if constexpr (warps > 1)
-                        ptx::mbarrier_init(free_of(stage), warps);
-                }
-                ptx::fence_mbarrier_init();
-            }
-        }
-
-        static __device__ __forceinline__ bool fills() {
-            return warps == 1 || ptx::thread_index() / warp_size % warps == 0;
-        }
-
+    // The first of its warps fills it.
+    struct Ring : BulkRing<num_stages, bytes, warps, 1> {
         __device__ __forceinline__ void fill(const ftj_cache_params& cache, uint32_t head,
                                              Visible keys, uint32_t token, Place place) {
-            const uint32_t stage = base + filled * bytes;
-            const uint32_t barrier = filled_of(filled);
+            const uint32_t stage = this->base + this->filled * bytes;
+            const uint32_t barrier = this->filled_of(this->filled);
             if constexpr (!records)
                 copy_spans(cache, stage, barrier, head, place);
             else if constexpr (num_pages == 1)
                 copy_record(cache, stage, barrier, head, place);
             else
                 copy_records(cache, stage, barrier, head, keys, token, place);
-            skip();
+            this->skip();
         }
-        __device__ __forceinline__ void skip() {
-            filled = filled == num_stages - 1 ? 0 : filled + 1;
-        }
-
-        // The address of the next tile, once it has arrived. The stage read before it is free then
-        // for who fills: every lane is past it. A warp says so here and not where it has read it,
-        // since an arrival may overtake loads that nothing has used yet; and once, since those of
-        // 32 lanes are made one after another.
-        __device__ __forceinline__ uint32_t wait() {
-            ptx::mbarrier_wait(filled_of(read), parity);
-            ptx::sync_warp();
-            if constexpr (warps > 1) {
-                const uint32_t before = free_of(read == 0 ? num_stages - 1 : read - 1);
-                if (ptx::thread_index() % warp_size == 0)
-                    ptx::mbarrier_arrive(before);
-                if (fills())
-                    ptx::mbarrier_wait(before, parity);
-            }
-            const uint32_t stage = base + read * bytes;
-            const bool last = read == num_stages - 1;
-            read = last ? 0 : read + 1;
-            parity ^= last;
-            return stage;
-        }
-
-        // The stage read last. It is free until the next wait(), once all of its readers have met;
-        // whoever writes there says so before the block does.
-        __device__ __forceinline__ uint32_t last_read() const {
-            return base + (read == 0 ? num_stages - 1 : read - 1) * bytes;
-        }
-        static __device__ __forceinline__ void meet() {
-            if constexpr (warps == 1)
-                ptx::sync_warp();
-            else
-                ptx::sync_block();
-        }
-        static __device__ __forceinline__ void written() { ptx::fence_proxy_async_shared(); }
 
     private:
-        __device__ __forceinline__ uint32_t filled_of(uint32_t stage) const {
-            return barriers + stage * stage_barriers;
-        }
-        __device__ __forceinline__ uint32_t free_of(uint32_t stage) const {
-            return filled_of(stage) + 8;
-        }
-
         __device__ __forceinline__ void copy_record(const ftj_cache_params& cache, uint32_t stage,
                                                     uint32_t barrier, uint32_t head,
                                                     Place place) const {
-            if (ptx::thread_index() % warp_size != 0)
+            if (!ptx::elect_lane())
                 return;
             const PageCorner<Config> corner(cache, head, place.page);
             ptx::mbarrier_arrive_expect_tx(barrier, Config::record_bytes);
@@ -205,29 +133,42 @@ struct Stage {
         __device__ __forceinline__ void copy_spans(const ftj_cache_params& cache, uint32_t stage,
                                                    uint32_t barrier, uint32_t head,
                                                    Place place) const {
-            if (ptx::thread_index() % warp_size != 0)
+            if (!ptx::elect_lane())
                 return;
             ptx::mbarrier_arrive_expect_tx(barrier, bytes);
-            const PageCorner<Config> corner(cache, head, place.page);
-            const uint32_t offset = place.offset;
-            copy_span<Row::k_codes>(corner.of(cache.k.codes), stage + k_codes(0), offset, barrier);
-            copy_span<Row::v_codes>(corner.of(cache.v.codes), stage + v_codes(0), offset, barrier);
-            copy_span<Row::k_blocks>(corner.of(cache.k.block_scales), stage + k_blocks(0), offset,
-                                     barrier);
-            copy_span<Row::v_blocks>(corner.of(cache.v.block_scales), stage + v_blocks(0), offset,
-                                     barrier);
-            copy_span<Row::k_scales>(corner.of(cache.k.row_scales), stage + k_scales(0), offset,
-                                     barrier);
-            copy_span<Row::v_scales>(corner.of(cache.v.row_scales), stage + v_scales(0), offset,
-                                     barrier);
+            if constexpr (Config::strides_in_rows) {
+                const auto page_rows =
+                    static_cast<uint32_t>(cache.k.codes.page_stride) / Row::k_codes;
+                const auto head_rows =
+                    static_cast<uint32_t>(cache.k.codes.head_stride) / Row::k_codes;
+                const uint64_t row =
+                    uint64_t(place.page) * page_rows + (head * head_rows + place.offset);
+                copy_arrays(cache, stage, barrier, row,
+                            [](const ftj_array_params& array) { return array.base; });
+            } else {
+                const PageCorner<Config> corner(cache, head, place.page);
+                copy_arrays(cache, stage, barrier, place.offset,
+                            [&](const ftj_array_params& array) { return corner.of(array); });
+            }
+        }
+
+        template <class Base>
+        __device__ __forceinline__ void copy_arrays(const ftj_cache_params& cache, uint32_t stage,
+                                                    uint32_t barrier, uint64_t row,
+                                                    const Base& base) const {
+            copy_span<Row::k_codes>(base(cache.k.codes), stage + k_codes(0), row, barrier);
+            copy_span<Row::v_codes>(base(cache.v.codes), stage + v_codes(0), row, barrier);
+            copy_span<Row::k_blocks>(base(cache.k.block_scales), stage + k_blocks(0), row, barrier);
+            copy_span<Row::v_blocks>(base(cache.v.block_scales), stage + v_blocks(0), row, barrier);
+            copy_span<Row::k_scales>(base(cache.k.row_scales), stage + k_scales(0), row, barrier);
+            copy_span<Row::v_scales>(base(cache.v.row_scales), stage + v_scales(0), row, barrier);
         }
 
         template <int row_bytes>
-        __device__ __forceinline__ void copy_span(uint64_t corner, uint32_t shared, uint32_t offset,
+        __device__ __forceinline__ void copy_span(uint64_t base, uint32_t shared, uint64_t row,
                                                   uint32_t barrier) const {
             if constexpr (row_bytes > 0)
-                ptx::cp_async_bulk(shared,
-                                   pointer<const void>(corner + offset * uint32_t(row_bytes)),
+                ptx::cp_async_bulk(shared, pointer<const void>(base + row * row_bytes),
                                    tokens * row_bytes, barrier, ptx::createpolicy_evict_first());
         }
     };

@@ -14,6 +14,7 @@ namespace ftj {
 template <class Config>
 struct Stage {
     using Row = RowBytes<Config>;
+    using Pitch = Row;
     static constexpr int tokens = Config::tile_tokens;
     static constexpr int page_size = Config::page_size;
     static constexpr int num_stages = Config::num_stages;
@@ -24,6 +25,7 @@ struct Stage {
     using Layout = ArrayLayout<Config, tokens>;
     static constexpr int bytes = Layout::bytes;
     static constexpr int barrier_bytes = 0;
+    static constexpr int ring_warps = 1;
     static constexpr int warp_tokens = tokens;
     static_assert(Config::warps_per_tile == 1, "a warp fills its own ring");
 

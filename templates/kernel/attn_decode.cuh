@@ -40,9 +40,11 @@ struct AttnDecode {
     static constexpr int num_stages = Config::num_stages;
     static constexpr int warps_per_tile = Config::warps_per_tile;
     static constexpr int unit_heads = Config::unit_heads;
-    static constexpr int num_rings = num_warps / warps_per_tile;
-    static constexpr int num_groups = num_rings / unit_heads;  // that take turns
-    static_assert(num_groups * unit_heads == num_rings, "every kv head has as many");
+    static constexpr int num_rings = num_warps / Tile::ring_warps;
+    static constexpr int group_warps = warps_per_tile * unit_heads;
+    static constexpr int num_groups = num_warps / group_warps;  // that take turns
+    static_assert(num_groups * group_warps == num_warps, "every kv head has as many");
+    static constexpr bool shares_ring = Tile::ring_warps > warps_per_tile;  // with other kv heads
     static constexpr uint32_t tile_tokens = Config::tile_tokens;
     using Table = RequestTable<Config>;
     using Work = WorkRange<tile_tokens, Table>;
@@ -84,7 +86,7 @@ struct AttnDecode {
         ptx::sync_block();
         const Work work = range;
         if (work.count)
-            attend(p, work, of_ring / unit_heads, ring, smem);
+            attend(p, work, of_ring / (group_warps / Tile::ring_warps), ring, smem);
         if (range.has_empty)
             Rows::write_empty(p);
     }
@@ -99,7 +101,7 @@ private:
     // it is then known to be the same for the whole warp. Of every exchange there was a second
     // version otherwise, for lanes that have parted: a fifth of the kernel.
     static __device__ __forceinline__ uint32_t ring_index() {
-        const uint32_t ring = ptx::thread_index() / warp_size / warps_per_tile;
+        const uint32_t ring = ptx::thread_index() / warp_size / Tile::ring_warps;
         return Tile::barrier_bytes > 0 ? ring : ptx::shfl(ring, 0);
     }
 
@@ -189,8 +191,8 @@ private:
             return;
         }
         const auto& segment = cursor.segment;
-        ring.fill(p.cache, kv_head(segment), segment.keys, segment.token(segment.tile),
-                  cursor.place);
+        ring.fill(p.cache, shares_ring ? segment.head_set * unit_heads : kv_head(segment),
+                  segment.keys, segment.token(segment.tile), cursor.place);
         advance(p, work, cursor, num_groups);
     }
 

@@ -44,6 +44,12 @@ static void compute_first_lane(ftj_cpu_lane* lanes) {
         lanes[i].w[0] = first;
 }
 
+// Any lane may be the one that is elected; here it is the last.
+static void compute_elected(ftj_cpu_lane* lanes) {
+    for (int i = 0; i < FTJ_CPU_WARP_LANES; i++)
+        lanes[i].w[0] = i == FTJ_CPU_WARP_LANES - 1;
+}
+
 // Element (row, column) is half column % 2 of lane 4 * row + column / 2.
 static void compute_transpose(ftj_cpu_lane* lanes) {
     uint32_t matrix[8][8];
@@ -85,6 +91,7 @@ FTJ_DEVICE bool any(bool predicate) { return collective("any", compute_any, pred
 FTJ_DEVICE uint32_t first_lane(bool predicate) {
     return collective("first_lane", compute_first_lane, predicate, 0);
 }
+FTJ_DEVICE bool elect_lane() { return collective("elect_lane", compute_elected, 0, 0); }
 FTJ_DEVICE uint32_t movmatrix_trans(uint32_t v) {
     return collective("movmatrix_trans", compute_transpose, v, 0);
 }

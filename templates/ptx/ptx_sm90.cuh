@@ -101,6 +101,17 @@ FTJ_DEVICE void cp_async_bulk_tensor(uint32_t shared, const void* map, uint32_t 
                  : "r"(shared), "l"(map), "r"(x), "r"(y), "r"(z), "r"(w), "r"(barrier)
                  : "memory");
 }
+// elect.sync: true in one lane of a warp, all of which are here. PTX ISA 8.0.
+FTJ_DEVICE bool elect_lane() {
+    uint32_t is_elected = 0;
+    asm volatile("{\n"
+                 ".reg .pred elected;\n"
+                 "elect.sync _|elected, 0xffffffff;\n"
+                 "@elected mov.u32 %0, 1;\n"
+                 "}"
+                 : "+r"(is_elected));
+    return is_elected != 0;
+}
 // fence.proxy.async: ordinary stores to shared memory come before later bulk copies. PTX ISA 8.0.
 FTJ_DEVICE void fence_proxy_async_shared() {
     asm volatile("fence.proxy.async.shared::cta;" : : : "memory");

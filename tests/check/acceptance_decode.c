@@ -267,6 +267,53 @@ static float value_mod_4(uint32_t request, uint32_t kv_head, uint32_t j)
     return (float)(j % 4);
 }
 
+/* Rows of several kv heads side by side in memory: pages of one token (by table and by slot), pages
+ * smaller than a tile, and NHD; ends of requests inside a tile, a window that begins inside one. */
+void acceptance_heads_side_by_side(struct check_row *row)
+{
+    static const struct {
+        ftj_kv_order order;
+        ftj_kv_table table;
+        uint32_t page_size, num_kv_heads, window;
+    } layouts[] = {
+        {FTJ_KV_PACKED, FTJ_TABLE_BLOCKS, 1, 8, 0},  {FTJ_KV_PACKED, FTJ_TABLE_SLOTS, 1, 2, 600},
+        {FTJ_KV_PACKED, FTJ_TABLE_BLOCKS, 16, 6, 0}, {FTJ_KV_PACKED, FTJ_TABLE_BLOCKS, 32, 4, 600},
+        {FTJ_KV_NHD, FTJ_TABLE_BLOCKS, 64, 8, 0},    {FTJ_KV_NHD, FTJ_TABLE_BLOCKS, 32, 4, 600},
+        {FTJ_KV_NHD, FTJ_TABLE_SLOTS, 1, 4, 0},      {FTJ_KV_NHD, FTJ_TABLE_BLOCKS, 1, 8, 600},
+    };
+    static const struct {
+        ftj_kv_format k, v;
+    } pairs[3] = {
+        {FTJ_KV_16BIT, FTJ_KV_FP8}, {FTJ_KV_FP8, FTJ_KV_FP8}, {FTJ_KV_NVFP4, FTJ_KV_NVFP4}};
+    for (size_t i = 0; i < sizeof(layouts) / sizeof(*layouts); i++) {
+        struct attention_shape shape = acceptance_small_shape(pairs[i % 3].k, 777);
+        struct attention_case c = {0};
+        struct attention_device device = {0};
+        struct attention_result result = {0};
+        shape.v_format = pairs[i % 3].v;
+        shape.order = layouts[i].order;
+        shape.table = layouts[i].table;
+        shape.page_size = layouts[i].page_size;
+        shape.num_kv_heads = layouts[i].num_kv_heads;
+        shape.window = layouts[i].window;
+        shape.group = 4;
+        shape.batch = 4;
+        shape.lengths[1] = 1;
+        shape.lengths[3] = 97;
+        shape.max_blocks = i % 2 ? 3 : 0;
+        if (attention_case_init(&c, row, &shape)) {
+            attention_case_fill_random(&c, &row->random);
+            attention_case_solve(&c);
+            if (attention_device_init(&device, row, &c) &&
+                attention_decode(&device, row, &c, &result))
+                attention_check(&c, row, &result);
+        }
+        attention_result_finish(&result);
+        attention_device_finish(&device, row);
+        attention_case_finish(&c);
+    }
+}
+
 /* The eager half of O20: tests/gpu has the captured one. */
 void acceptance_o20_other_lengths_in_place(struct check_row *row)
 {

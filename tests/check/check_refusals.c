@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "ftjit/memory.h"
+#include "runtime/attention_state.h"
 #include "tests/check/check_attention.h"
 
 /* A case that works, to be spoiled in one place. */
@@ -15,6 +16,18 @@ struct fixture {
     struct attention_case c;
     struct attention_device device;
 };
+
+static bool fixture_init_shape(struct fixture *fixture, struct check_row *row,
+                               const struct attention_shape *shape)
+{
+    *fixture = (struct fixture){0};
+    if (!attention_case_init(&fixture->c, row, shape))
+        return false;
+    attention_case_fill_random(&fixture->c, &row->random);
+    attention_case_solve(&fixture->c);
+    fixture->c.desc.ops = FTJ_OP_DECODE | FTJ_OP_STORE;
+    return attention_device_init(&fixture->device, row, &fixture->c);
+}
 
 static bool fixture_init(struct fixture *fixture, struct check_row *row)
 {
@@ -30,13 +43,7 @@ static bool fixture_init(struct fixture *fixture, struct check_row *row)
         .lengths = {20, 3},
         .dtype = FTJ_DTYPE_BF16,
     };
-    *fixture = (struct fixture){0};
-    if (!attention_case_init(&fixture->c, row, &shape))
-        return false;
-    attention_case_fill_random(&fixture->c, &row->random);
-    attention_case_solve(&fixture->c);
-    fixture->c.desc.ops = FTJ_OP_DECODE | FTJ_OP_STORE;
-    return attention_device_init(&fixture->device, row, &fixture->c);
+    return fixture_init_shape(fixture, row, &shape);
 }
 
 static void fixture_finish(struct fixture *fixture, struct check_row *row)
@@ -179,6 +186,37 @@ static void refuse_extends(struct check_row *row)
     fixture_finish(&fixture, row);
 }
 
+/* Where rows of several kv heads come by one bulk copy, an array needs more than its rows do. */
+static void refuse_head_rows(struct check_row *row)
+{
+    struct fixture fixture;
+    const struct attention_shape shape = {
+        .k_format = FTJ_KV_FP8,
+        .v_format = FTJ_KV_NVFP4,
+        .order = FTJ_KV_NHD,
+        .head_dim = 64,
+        .num_kv_heads = 4,
+        .group = 2,
+        .page_size = 32,
+        .batch = 2,
+        .lengths = {20, 3},
+        .dtype = FTJ_DTYPE_BF16,
+    };
+    if (fixture_init_shape(&fixture, row, &shape)) {
+        const struct ftj_kernel *kernel = fixture.device.attn->kernels[FTJ_KERNEL_DECODE];
+        ftj_decode_args bad = fixture.device.args;
+        bad.cache.k_row_scales = (uint8_t *)bad.cache.k_row_scales + 8;
+        if (kernel->config.copies_runs)
+            check_refused(row, ftj_attention_decode(fixture.device.attn, &bad, NULL), FTJ_E_INVALID,
+                          "k_row_scales is|aligned|16");
+        else
+            check_skip(row, "rows are copied one by one here");
+        untouched(&fixture, row);
+        still_works(&fixture, row);
+    }
+    fixture_finish(&fixture, row);
+}
+
 static void refuse_stores(struct check_row *row)
 {
     struct fixture fixture;
@@ -254,6 +292,7 @@ static const struct {
     {"descriptors", refuse_descriptors},
     {"decode arguments", refuse_decodes},
     {"extend arguments", refuse_extends},
+    {"rows of several kv heads", refuse_head_rows},
     {"store arguments", refuse_stores},
     {"host memory as V (T4)", refuse_host_memory},
     {"no tokens and no requests are no work", allow_no_work},

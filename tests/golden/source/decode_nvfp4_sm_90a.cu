@@ -33,6 +33,7 @@ struct Config {
     static constexpr int v_codes_at = 4864;
     static constexpr int v_scales_at = 8960;
     static constexpr int v_blocks_at = 9216;
+    static constexpr bool strides_in_rows = false;
 };
 
 extern "C" __global__ __launch_bounds__(Config::num_threads, Config::min_blocks)

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: MIT
+// The stages of one warp, or of several that share them, filled by bulk copies and read in turn.
+//
+// All lanes of all `warps` wait; the first `fillers` of these warps fill, each its part of a stage,
+// and wait for the others before they do. What the warps of a ring tell each other goes through its
+// barriers in memory and not through a named one of the block: only those that fill wait there, and
+// racecheck follows it.
+#pragma once
+#include "block/types.cuh"
+
+namespace ftj {
+
+template <int num_stages, int bytes, int warps, int fillers>
+struct BulkRing {
+    static_assert(num_stages >= 2, "one stage is read while another is filled");
+    // Of a stage: filled (all of it has come) and, where warps share it, free (every warp has read
+    // it).
+    static constexpr int stage_barriers = warps == 1 ? 8 : 16;
+    static constexpr int barrier_bytes = num_stages * stage_barriers;
+
+    uint32_t base;      // shared address of stage 0
+    uint32_t barriers;  // shared address of stage 0's
+    uint32_t filled;    // stage to be filled next
+    uint32_t read;      // stage to be read next
+    uint32_t parity;    // of the phase that ends when it has arrived
+
+    __device__ __forceinline__ void init(uint32_t stages, uint32_t of_barriers) {
+        base = stages;
+        barriers = of_barriers;
+        filled = read = parity = 0;
+        if (place() == 0 && ptx::elect_lane()) {
+#pragma unroll
+            for (int stage = 0; stage < num_stages; stage++) {
+                ptx::mbarrier_init(filled_of(stage), fillers);
+                if constexpr (warps > 1)
+                    ptx::mbarrier_init(free_of(stage), warps);
+            }
+            ptx::fence_mbarrier_init();
+        }
+    }
+
+    // Of the warp in its ring.
+    static __device__ __forceinline__ uint32_t place() {
+        return warps == 1 ? 0 : ptx::thread_index() / warp_size % warps;
+    }
+    static __device__ __forceinline__ bool fills() { return place() < fillers; }
+
+    __device__ __forceinline__ void skip() { filled = filled == num_stages - 1 ? 0 : filled + 1; }
+
+    // The address of the next tile, once it has arrived. The stage read before it is free then for
+    // who fills: every lane is past it. A warp says so here and not where it has read it, since an
+    // arrival may overtake loads that nothing has used yet; and once, since those of 32 lanes are
+    // made one after another.
+    __device__ __forceinline__ uint32_t wait() {
+        ptx::mbarrier_wait(filled_of(read), parity);
+        ptx::sync_warp();
+        if constexpr (warps > 1) {
+            const uint32_t before = free_of(read == 0 ? num_stages - 1 : read - 1);
+            if (ptx::thread_index() % warp_size == 0)
+                ptx::mbarrier_arrive(before);
+            if (fills())
+                ptx::mbarrier_wait(before, parity);
+        }
+        const uint32_t stage = base + read * bytes;
+        const bool last = read == num_stages - 1;
+        read = last ? 0 : read + 1;
+        parity ^= last;
+        return stage;
+    }
+
+    // The stage read last. It is free until the next wait(), once all of its readers have met;
+    // whoever writes there says so before the block does.
+    __device__ __forceinline__ uint32_t last_read() const {
+        return base + (read == 0 ? num_stages - 1 : read - 1) * bytes;
+    }
+    static __device__ __forceinline__ void meet() {
+        if constexpr (warps == 1)
+            ptx::sync_warp();
+        else
+            ptx::sync_block();
+    }
+    static __device__ __forceinline__ void written() { ptx::fence_proxy_async_shared(); }
+
+    __device__ __forceinline__ uint32_t filled_of(uint32_t stage) const {
+        return barriers + stage * stage_barriers;
+    }
+    __device__ __forceinline__ uint32_t free_of(uint32_t stage) const {
+        return filled_of(stage) + 8;
+    }
+};
+
+}  // namespace ftj
