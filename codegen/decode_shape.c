@@ -48,6 +48,12 @@ uint32_t ftj_decode_tiles(const struct ftj_problem *problem)
     return divide_up(all, divide_up(all, most_tiles(problem->head_dim)));
 }
 
+/* Units that a kv head's columns are cut into. */
+uint32_t ftj_decode_passes(const struct ftj_problem *problem)
+{
+    return divide_up(divide_up(problem->group, 8), most_tiles(problem->head_dim));
+}
+
 /* On an H200 an extend of a few queries over 16 bits reads at 0.89 of what memory gives, over codes
  * at 0.2 to 0.4, in one pass for 128 rows. */
 bool ftj_runs_pay(const ftj_kv_shape *kv, uint32_t group, uint32_t queries)
@@ -81,9 +87,10 @@ bool ftj_decode_shares_query(const struct ftj_problem *problem, uint32_t n_tiles
  * merge_warps.cuh: maxima and sums of 8 rows, and an address), and the block's range of tiles. */
 static uint32_t fixed_bytes(const struct ftj_problem *problem, const struct ftj_config *config)
 {
-    const uint32_t query = ftj_decode_shares_query(problem, config->n_tiles, config->num_warps)
-                               ? config->n_tiles * (problem->head_dim / 16) * 2 * WARP_SIZE * 4
-                               : 0;
+    const uint32_t query =
+        ftj_decode_shares_query(problem, config->n_tiles, config->num_warps)
+            ? config->unit_heads * config->n_tiles * (problem->head_dim / 16) * 2 * WARP_SIZE * 4
+            : 0;
     return query + config->num_warps * MERGE_BYTES +
            (problem->run_queries > 1 ? RANGE_OF_RUNS_BYTES : RANGE_BYTES);
 }
@@ -171,7 +178,7 @@ void ftj_write_decode_common(struct ftj_text *text, const struct ftj_problem *pr
         {"page_size", problem->page_size},  {"num_warps", config->num_warps},
         {"num_stages", config->num_stages}, {"tile_tokens", config->tile_tokens},
         {"n_tiles", config->n_tiles},       {"warps_per_tile", config->warps_per_tile},
-        {"unit_heads", config->unit_heads},
+        {"unit_heads", config->unit_heads}, {"group_parts", config->group_parts},
     };
     ftj_write_numbers(text, numbers, sizeof(numbers) / sizeof(*numbers));
     const struct {

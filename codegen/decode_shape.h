@@ -24,6 +24,9 @@ struct ftj_decode_ring {
     bool is_bulk;
 };
 
+/* Units that the group of a kv head is cut into, with one query a request. */
+uint32_t ftj_decode_passes(const struct ftj_problem *problem);
+
 /* Of both rows, of one kv head. */
 uint32_t ftj_decode_token_bytes(const struct ftj_problem *problem);
 

@@ -22,6 +22,7 @@ bool ftj_tune_decode(const struct ftj_problem *problem, const struct ftj_device 
     const uint32_t registers =
         codes->head_stride_bytes == codes->row_bytes ? NHD_REGISTERS : COPY_REGISTERS;
     config->n_tiles = ftj_decode_tiles(problem);
+    config->group_parts = 1;
     for (size_t i = 0; i < sizeof(shapes) / sizeof(*shapes); i++) {
         if (!ftj_decode_has_registers(problem, config, &shapes[i], registers))
             continue;

@@ -94,10 +94,29 @@ static bool fits_bulk(const struct ftj_problem *problem, const struct ftj_device
     config->num_warps = shape->warps;
     config->warps_per_tile = shape->warps_per_tile;
     config->tile_tokens = shape->tile_tokens;
-    config->unit_heads = small_page_heads(problem, config);
-    const struct ftj_decode_ring ring = {stage_bytes, shape->warps_per_tile, true};
+    config->unit_heads =
+        config->group_parts > 1 ? config->group_parts : small_page_heads(problem, config);
+    const struct ftj_decode_ring ring = {stage_bytes, shape->warps_per_tile * config->group_parts,
+                                         true};
     return stage_bytes &&
            ftj_decode_fill_stages(problem, device, &ring, shape->least_stages, config);
+}
+
+/* A group of more columns than a warp holds is two halves, as of two kv heads, each with half of
+ * the warps of every ring: the keys are fetched once for both. */
+static bool fits_parts(const struct ftj_problem *problem, const struct ftj_device *device,
+                       struct ftj_config *config)
+{
+    static const struct ftj_decode_shape shapes[] = {{1, 8, 2, 64, 2}, {1, 8, 4, 64, 2}};
+    if (problem->run_queries > 1 || ftj_decode_passes(problem) != 2 || problem->group % 2)
+        return false;
+    config->group_parts = 2;
+    for (size_t i = 0; i < sizeof(shapes) / sizeof(*shapes); i++) {
+        if (fits_bulk(problem, device, &shapes[i], config))
+            return true;
+    }
+    config->group_parts = 1;
+    return false;
 }
 
 /* A record's worth of tokens (64) needs the fewest copies, and two or four warps share it: each has
@@ -124,7 +143,10 @@ bool ftj_tune_decode_bulk(const struct ftj_problem *problem, const struct ftj_de
             return false;
     }
     config->n_tiles = ftj_decode_tiles(problem);
+    config->group_parts = 1;
     config->overlaps_previous = true;
+    if (fits_parts(problem, device, config))
+        return true;
     const bool is_4bit = problem->k_format == FTJ_KV_NVFP4 || problem->v_format == FTJ_KV_NVFP4;
     const uint32_t dims = config->n_tiles * problem->head_dim;
     for (size_t i = 0; i < sizeof(wide) / sizeof(*wide); i++) {
@@ -192,6 +214,7 @@ bool ftj_tune_decode_heads(const struct ftj_problem *problem, const struct ftj_d
     if (problem->table == FTJ_TABLE_SLOTS && problem->page_size != 1)
         return false;
     config->n_tiles = ftj_decode_tiles(problem);
+    config->group_parts = 1;
     config->overlaps_previous = true;
     config->copies_runs = true;
     for (size_t i = 0; i < sizeof(shapes) / sizeof(*shapes); i++) {

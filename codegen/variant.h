@@ -18,7 +18,9 @@ struct ftj_config {
     uint32_t warps_per_tile; /* decode: warps that share a ring and the tokens of its tiles */
     uint32_t n_tiles;        /* decode: tiles of 8 query heads a warp holds */
     uint32_t unit_heads;     /* decode: kv heads that a block's warps have side by side */
-    bool copies_runs;        /* decode: of several kv heads; every array must start on 16 bytes */
+    uint32_t group_parts; /* decode: that a kv head's group is in, each a kv head of its own to all
+                             but the tiles of keys, which they share */
+    bool copies_runs;     /* decode: of several kv heads; every array must start on 16 bytes */
     bool overlaps_previous;  /* launched to start before the kernel before it has ended */
     uint32_t rows_per_block; /* store, merge, generic, extend's combine: rows a block serves */
     uint32_t block_rows;     /* extend: rows of a query tile */

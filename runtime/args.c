@@ -115,6 +115,8 @@ static void set_deal(const struct ftj_decode_plan *plan, ftj_decode_params *para
     const struct ftj_config *config = &plan->kernel->config;
     const uint64_t num_units =
         (uint64_t)params->requests.batch * plan->head_sets * plan->head_blocks;
+    params->num_kv_heads = plan->kv_heads;
+    params->group = plan->group;
     params->unit_heads = config->unit_heads;
     params->head_sets = plan->head_sets;
     params->head_blocks = plan->head_blocks;
@@ -153,8 +155,6 @@ void ftj_args_short(const struct ftj_attention *attn, const ftj_extend_args *arg
         .o_head_stride = extend->o_head_stride,
         .partial_out = workspace + plan.partial_out,
         .partial_state = workspace + plan.partial_state,
-        .num_kv_heads = extend->num_kv_heads,
-        .group = extend->group,
         .score_scale = extend->score_scale,
         .softcap = extend->softcap,
     };
@@ -205,8 +205,6 @@ ftj_status ftj_args_decode(const struct ftj_attention *attn, const ftj_decode_ar
     params->q_head_stride = ftj_or_dense(args->q_head_stride, head_dim);
     params->o_row_stride = ftj_or_dense(args->o_batch_stride, dense);
     params->o_head_stride = ftj_or_dense(args->o_head_stride, head_dim);
-    params->num_kv_heads = attn->desc.kv.shape.num_kv_heads;
-    params->group = attn->group;
     set_deal(&attn->decode, params);
     params->softcap = attn->desc.softcap;
     params->score_scale =

@@ -55,7 +55,7 @@ static uint32_t unit_cost(const ftj_kv_layout *kv, const struct ftj_config *conf
     uint32_t token = 0;
     for (size_t i = 0; i < sizeof(arrays) / sizeof(*arrays); i++)
         token += arrays[i]->row_bytes;
-    const uint32_t tile = config->tile_tokens * config->unit_heads * token;
+    const uint32_t tile = config->tile_tokens * config->unit_heads / config->group_parts * token;
     return UNIT_COST_BYTES / (config->min_blocks * tile) + 1;
 }
 
@@ -66,9 +66,11 @@ static struct ftj_decode_plan plan_decode(const struct ftj_attention *attn,
     struct ftj_decode_plan plan = {.kernel = kernel, .combine = combine};
     if (!kernel)
         return plan;
+    plan.kv_heads = attn->desc.kv.shape.num_kv_heads * kernel->config.group_parts;
+    plan.group = attn->group / kernel->config.group_parts;
     plan.unit_columns = 8 * kernel->config.n_tiles;
-    plan.head_sets = attn->desc.kv.shape.num_kv_heads / kernel->config.unit_heads;
-    plan.head_blocks = (attn->group + plan.unit_columns - 1) / plan.unit_columns;
+    plan.head_sets = plan.kv_heads / kernel->config.unit_heads;
+    plan.head_blocks = (plan.group + plan.unit_columns - 1) / plan.unit_columns;
     plan.unit_cost = unit_cost(&attn->desc.kv, &kernel->config);
     plan.blocks = attn->ctx->backend.device.num_sms * kernel->module.blocks_per_sm;
     if (attn->desc.max_blocks && attn->desc.max_blocks < plan.blocks)
@@ -208,8 +210,9 @@ ftj_status ftj_attention_decode(ftj_attention *attn, const ftj_decode_args *args
     status = ftj_args_decode(attn, args, &params);
     if (status)
         return status;
-    const uint32_t columns = attn->decode.unit_columns;
-    return launch_decode(attn, &attn->decode, attn->group < columns ? attn->group : columns,
+    const struct ftj_decode_plan *plan = &attn->decode;
+    return launch_decode(attn, plan,
+                         plan->group < plan->unit_columns ? plan->group : plan->unit_columns,
                          &params, stream);
 }
 

@@ -10,6 +10,8 @@
 struct ftj_decode_plan {
     const struct ftj_kernel *kernel; /* borrowed; NULL: not built */
     const struct ftj_kernel *combine;
+    uint32_t kv_heads;     /* as the kernels see them: each half of a group may count as one */
+    uint32_t group;        /* query heads of one of these */
     uint32_t unit_columns; /* one block works on so many at a time: query heads of a kv head, */
     uint32_t head_sets;    /* of config.unit_heads kv heads; there are so many such sets */
     uint32_t head_blocks;  /* units that a kv head's group is cut into, with one query a request */

@@ -18,8 +18,9 @@ struct Query {
     static constexpr int products = head_dim / 16;
     static constexpr bool in_shared = n_tiles * head_dim > 256 ||
                                       (Config::has_runs && n_tiles > 1 && Config::num_warps > 8);
-    static_assert(!in_shared || Config::unit_heads == 1, "the block's warps have one query");
-    static constexpr int shared_bytes = in_shared ? n_tiles * products * 2 * int(warp_size) * 4 : 0;
+    static constexpr int unit_heads = Config::unit_heads;
+    static constexpr int head_bytes = n_tiles * products * 2 * int(warp_size) * 4;
+    static constexpr int shared_bytes = in_shared ? unit_heads * head_bytes : 0;
     // A 16-bit cache meets the query as it is. Codes are fp16 operands, which a bf16 query might
     // overflow: there the heads are first brought to 2^13 <= max|q| < 2^14, by one power of two.
     static constexpr bool normalised = KCodec::has_row_scale;
@@ -127,8 +128,12 @@ private:
 
     __device__ __forceinline__ void put(int n, int product, const uint32_t (&b)[2]) {
         if constexpr (in_shared) {
-            // Every warp has the same operands: each writes those of its own turn.
-            if (ptx::thread_index() / warp_size == product % Config::num_warps)
+            // Every warp of a kv head has the same operands: each writes those of its own turn.
+            constexpr uint32_t tile_warps = Config::warps_per_tile;
+            const uint32_t warp = ptx::thread_index() / warp_size;
+            const uint32_t of_head =
+                warp / (tile_warps * unit_heads) * tile_warps + warp % tile_warps;
+            if (of_head == product % (Config::num_warps / unit_heads))
                 ptx::st_shared_v2(address(n, product), {{b[0], b[1]}});
         } else {
             words[n][2 * product] = b[0], words[n][2 * product + 1] = b[1];

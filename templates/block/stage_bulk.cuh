@@ -33,8 +33,9 @@ struct Stage {
 
     using Layout = ArrayLayout<Config, tokens>;
     static constexpr int bytes = records ? num_pages * Config::record_bytes : Layout::bytes;
-    static constexpr int ring_warps = warps;
-    static constexpr int barrier_bytes = BulkRing<num_stages, bytes, warps, 1>::barrier_bytes;
+    static constexpr int ring_warps = warps * Config::group_parts;
+    using Stages = BulkRing<num_stages, bytes, ring_warps, 1>;
+    static constexpr int barrier_bytes = Stages::barrier_bytes;
 
     // Where 16 rows of an array start in a stage, the first of them row `at` of the tile.
     static constexpr int k_codes(int at) {
@@ -85,7 +86,7 @@ struct Stage {
     }
 
     // The first of its warps fills it.
-    struct Ring : BulkRing<num_stages, bytes, warps, 1> {
+    struct Ring : Stages {
         __device__ __forceinline__ void fill(const ftj_cache_params& cache, uint32_t head,
                                              Visible keys, uint32_t token, Place place) {
             const uint32_t stage = this->base + this->filled * bytes;

@@ -111,7 +111,8 @@ private:
         Cursor cursor = start_cursor(p, work, group);
         Run segment = work.first;
         Query<Config> query;
-        query.shared = ptx::shared_address(smem + Smem::query);
+        query.shared =
+            ptx::shared_address(smem + Smem::query) + head_of_unit() * Query<Config>::head_bytes;
         query.fetch(p, segment.columns(p, kv_head(segment), Rows::num_rows));
         if constexpr (!fills_in_loop) {
 #pragma unroll 1
@@ -191,8 +192,8 @@ private:
             return;
         }
         const auto& segment = cursor.segment;
-        ring.fill(p.cache, shares_ring ? segment.head_set * unit_heads : kv_head(segment),
-                  segment.keys, segment.token(segment.tile), cursor.place);
+        ring.fill(p.cache, ring_head(segment), segment.keys, segment.token(segment.tile),
+                  cursor.place);
         advance(p, work, cursor, num_groups);
     }
 
@@ -216,11 +217,18 @@ private:
     }
 
     // The warp's.
+    static __device__ __forceinline__ uint32_t head_of_unit() {
+        return unit_heads == 1
+                   ? 0
+                   : ptx::thread_index() / (warp_size * warps_per_tile) % uint32_t(unit_heads);
+    }
     static __device__ __forceinline__ uint32_t kv_head(const Run& segment) {
-        if constexpr (unit_heads == 1)
-            return segment.head_set;
-        return segment.head_set * unit_heads +
-               ptx::thread_index() / (warp_size * warps_per_tile) % unit_heads;
+        return segment.head_set * unit_heads + head_of_unit();
+    }
+    // Whose rows the warp's ring has: its own head's, or the first of those that share it.
+    static __device__ __forceinline__ uint32_t ring_head(const Run& segment) {
+        return shares_ring ? segment.head_set * (unit_heads / Config::group_parts)
+                           : kv_head(segment);
     }
 };
 

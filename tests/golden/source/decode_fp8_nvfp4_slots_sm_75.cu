@@ -22,6 +22,7 @@ struct Config {
     static constexpr int n_tiles = 3;
     static constexpr int warps_per_tile = 1;
     static constexpr int unit_heads = 2;
+    static constexpr int group_parts = 1;
     static constexpr bool slots_contiguous = false;
     static constexpr bool one_allocation = false;
     static constexpr bool slot_table = true;

@@ -21,6 +21,7 @@ struct Config {
     static constexpr int n_tiles = 4;
     static constexpr int warps_per_tile = 2;
     static constexpr int unit_heads = 1;
+    static constexpr int group_parts = 1;
     static constexpr bool slots_contiguous = true;
     static constexpr bool one_allocation = true;
     static constexpr bool slot_table = false;
