@@ -72,7 +72,7 @@ static ftj_status list_item(void *data, const struct cache_item *item)
     else if (item->fault)
         printf("%s %s\n", item->path, item->fault);
     else
-        printf("%s  %-8s %-20.*s %8llu  %3u registers  %-20s  %.*s\n", item->key.hex,
+        printf("%s  %-8s %-22.*s %8llu  %3u registers  %-20s  %.*s\n", item->key.hex,
                item->key.target, width(&item->manifest.template_id),
                item->manifest.template_id.data, (unsigned long long)item->bytes,
                item->view.facts.registers, used, width(&item->manifest.compiler),

@@ -82,7 +82,7 @@ static void print_text(const ftj_context *ctx, const ftj_device_info *info,
     printf("\nkernels for %s:\n", representative);
     for (size_t i = 0; i < ftj_num_variants; i++) {
         explain(ctx, desc, i, why, sizeof(why));
-        printf("  %-20s %s\n", ftj_variants[i].name, why);
+        printf("  %-22s %s\n", ftj_variants[i].name, why);
     }
 }
 

@@ -35,7 +35,7 @@ int warm_print_kernels(const struct warm_list *list)
 {
     for (size_t i = 0; i < list->count; i++) {
         const struct warm_item *item = &list->items[i];
-        printf("%s %-8s %-20s %s\n", item->key.hex, item->key.target, item->source.template_id,
+        printf("%s %-8s %-22s %s\n", item->key.hex, item->key.target, item->source.template_id,
                item->label);
     }
     print_skipped(list, stdout);

@@ -79,8 +79,7 @@ static uint32_t row_bytes(ftj_kv_format format, uint32_t head_dim)
 bool ftj_decode_shares_query(const struct ftj_problem *problem, uint32_t n_tiles,
                              uint32_t num_warps)
 {
-    return n_tiles * problem->head_dim > REGISTER_BUDGET ||
-           (problem->run_queries > 1 && n_tiles > 1 && num_warps > WIDE_WARPS);
+    return n_tiles * problem->head_dim > REGISTER_BUDGET || (n_tiles > 1 && num_warps > WIDE_WARPS);
 }
 
 /* Shared memory beside the ring: wide queries, of each warp what merging it takes (block/

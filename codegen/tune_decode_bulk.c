@@ -78,7 +78,9 @@ static uint32_t small_page_heads(const struct ftj_problem *problem, const struct
 {
     const uint32_t rings = config->num_warps / config->warps_per_tile;
     const bool are_two = rings % 2 == 0 && problem->kv.shape.num_kv_heads % 2 == 0;
-    return problem->page_size < config->tile_tokens && are_two && !problem->has_few_keys &&
+    const bool is_4bit = problem->k_format == FTJ_KV_NVFP4 || problem->v_format == FTJ_KV_NVFP4;
+    return problem->page_size < config->tile_tokens && are_two && !is_4bit &&
+                   !problem->has_few_keys &&
                    !ftj_decode_shares_query(problem, config->n_tiles, config->num_warps)
                ? 2
                : 1;
@@ -107,14 +109,14 @@ static bool fits_bulk(const struct ftj_problem *problem, const struct ftj_device
 static bool fits_parts(const struct ftj_problem *problem, const struct ftj_device *device,
                        struct ftj_config *config)
 {
-    static const struct ftj_decode_shape shapes[] = {{1, 8, 2, 64, 2}, {1, 8, 4, 64, 2}};
+    static const struct ftj_decode_shape shapes[] = {{1, 8, 4, 64, 2}, {1, 8, 2, 64, 2}};
+    const bool is_16bit = problem->k_format == FTJ_KV_16BIT && problem->v_format == FTJ_KV_16BIT;
     if (problem->run_queries > 1 || ftj_decode_passes(problem) != 2 || problem->group % 2)
         return false;
     config->group_parts = 2;
-    for (size_t i = 0; i < sizeof(shapes) / sizeof(*shapes); i++) {
-        if (fits_bulk(problem, device, &shapes[i], config))
-            return true;
-    }
+    if ((is_16bit && fits_bulk(problem, device, &shapes[0], config)) ||
+        fits_bulk(problem, device, &shapes[1], config))
+        return true;
     config->group_parts = 1;
     return false;
 }
@@ -151,8 +153,7 @@ bool ftj_tune_decode_bulk(const struct ftj_problem *problem, const struct ftj_de
     const uint32_t dims = config->n_tiles * problem->head_dim;
     for (size_t i = 0; i < sizeof(wide) / sizeof(*wide); i++) {
         const bool is_for_it = wide[i].warps > WIDE_WARPS
-                                   ? problem->run_queries > 1 && is_4bit && config->n_tiles > 1 &&
-                                         dims == REGISTER_BUDGET
+                                   ? is_4bit && config->n_tiles > 1 && dims == REGISTER_BUDGET
                                    : config->n_tiles > 2 && dims > REGISTER_BUDGET;
         if (is_for_it && fits_bulk(problem, device, &wide[i], config))
             return true;
@@ -167,12 +168,17 @@ bool ftj_tune_decode_bulk(const struct ftj_problem *problem, const struct ftj_de
 /* ---- tiles by bulk copies of the rows of several kv heads ---------------------------------------
  */
 
-/* From one token's records to the next's in a stage: an odd number of 32 bytes, so that lanes that
- * read the same piece of a few rows seldom meet in a bank. */
+/* From one token's records to the next's in a stage. A copy whose destination is not on 128 bytes
+ * is slower, and rows that are 128 bytes apart share banks: for rows of half that or less the banks
+ * count for more (16 x 16384, D128, on an H200: NVFP4 94 us on 64 bytes, 99 on 128; fp8 168 and
+ * 159; bf16 286 and 264). */
 static uint32_t token_pitch(const struct ftj_problem *problem, const struct ftj_config *config)
 {
     const uint32_t run_bytes = config->unit_heads * record_bytes(problem);
-    return ((run_bytes + 31) / 32 | 1) * 32;
+    const uint32_t halves = (run_bytes + 63) / 64;
+    const bool is_short =
+        problem->kv.k.codes.row_bytes <= 64 && problem->kv.v.codes.row_bytes <= 64;
+    return 64 * (is_short ? halves | 1 : (halves + 1) / 2 * 2);
 }
 
 /* Whether pages are single tokens whose records of all heads follow each other. */
@@ -207,9 +213,9 @@ bool ftj_tune_decode_heads(const struct ftj_problem *problem, const struct ftj_d
                            struct ftj_config *config)
 {
     static const struct ftj_decode_shape shapes[] = {
-        {4, 4, 1, 32, 2}, {2, 8, 1, 32, 2}, {3, 4, 1, 32, 2}, {2, 8, 1, 16, 3},
-        {2, 4, 1, 32, 3}, {2, 4, 1, 16, 3}, {1, 8, 1, 32, 2}, {1, 8, 1, 16, 3},
-        {2, 4, 1, 16, 2}, {1, 8, 1, 16, 2}, {1, 4, 1, 16, 2}};
+        {2, 8, 1, 32, 2}, {2, 8, 1, 16, 3}, {4, 4, 1, 32, 2}, {3, 4, 1, 32, 2},
+        {3, 4, 1, 16, 3}, {2, 4, 1, 32, 3}, {2, 4, 1, 16, 3}, {1, 8, 1, 32, 2},
+        {1, 8, 1, 16, 2}, {2, 4, 1, 16, 2}, {1, 4, 1, 16, 2}};
     const bool records = has_token_records(problem);
     if (problem->table == FTJ_TABLE_SLOTS && problem->page_size != 1)
         return false;
@@ -229,8 +235,6 @@ bool ftj_tune_decode_heads(const struct ftj_problem *problem, const struct ftj_d
         if (config->unit_heads == 1 ||
             (problem->page_size > 1 && problem->page_size % shape->tile_tokens) ||
             (!records && !has_head_rows(problem, config->unit_heads)))
-            continue;
-        if (records && config->num_warps > 4)
             continue;
         const uint32_t token = records ? token_pitch(problem, config)
                                        : config->unit_heads * ftj_decode_token_bytes(problem);

@@ -45,7 +45,8 @@ void ftj_variant_explain(const struct ftj_variant *variant, const struct ftj_pro
     } else if (uncovered) {
         snprintf(text, size, "does not cover needs 0x%x of the problem", uncovered);
     } else if (!variant->tune(problem, device, &config)) {
-        snprintf(text, size, "no tile fits %u bytes of shared memory", device->smem_bytes);
+        snprintf(text, size, "not for this layout, or no tile fits %u bytes of shared memory",
+                 device->smem_bytes);
     } else {
         snprintf(text, size, "fits");
     }

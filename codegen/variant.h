@@ -38,7 +38,7 @@ struct ftj_variant {
     enum ftj_kernel_op op;
     uint32_t covers; /* FTJ_NEED_* */
     uint32_t uses;   /* FTJ_HAS_* */
-    /* False: no tile fits the device's shared memory. */
+    /* False: not for this layout, or no tile fits the device's shared memory. */
     bool (*tune)(const struct ftj_problem *problem, const struct ftj_device *device,
                  struct ftj_config *config);
     /* Members of the generated Config. */

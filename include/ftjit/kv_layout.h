@@ -89,7 +89,7 @@ FTJ_API FTJ_NODISCARD ftj_status ftj_kv_layout_init(ftj_kv_layout *layout,
  * Where a cache is: device pointers, borrowed for each call they are passed to.
  *
  * Aligned to 16 bytes; where page_size is no multiple of 16 or slots lie apart (NHD, padded rows),
- * the alignment of the arrays' rows is enough.
+ * the alignment of the arrays' rows is enough, but for a decode of NHD on sm_90 and later.
  */
 typedef struct ftj_kv_cache {
     void *packed;         ///< FTJ_KV_PACKED: the allocation of num_pages * page_bytes; else NULL

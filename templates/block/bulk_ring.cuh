@@ -5,12 +5,15 @@
 // and wait for the others before they do. What the warps of a ring tell each other goes through its
 // barriers in memory and not through a named one of the block: only those that fill wait there, and
 // racecheck follows it.
+//
+// With `lag`, 0 or 1, a stage is filled so many tiles later than when its last reader is known to
+// have left it, and hardly anyone has to be waited for.
 #pragma once
 #include "block/types.cuh"
 
 namespace ftj {
 
-template <int num_stages, int bytes, int warps, int fillers>
+template <int num_stages, int bytes, int warps, int fillers, int lag>
 struct BulkRing {
     static_assert(num_stages >= 2, "one stage is read while another is filled");
     // Of a stage: filled (all of it has come) and, where warps share it, free (every warp has read
@@ -58,8 +61,12 @@ struct BulkRing {
             const uint32_t before = free_of(read == 0 ? num_stages - 1 : read - 1);
             if (ptx::thread_index() % warp_size == 0)
                 ptx::mbarrier_arrive(before);
-            if (fills())
-                ptx::mbarrier_wait(before, parity);
+            if (fills()) {
+                if constexpr (lag == 0)
+                    ptx::mbarrier_wait(before, parity);
+                else  // of the stage read before that; there was none before the first
+                    ptx::mbarrier_wait(free_of(filled), parity ^ (read == 0));
+            }
         }
         const uint32_t stage = base + read * bytes;
         const bool last = read == num_stages - 1;

@@ -17,7 +17,7 @@ struct Query {
     static constexpr int n_tiles = Config::n_tiles;
     static constexpr int products = head_dim / 16;
     static constexpr bool in_shared = n_tiles * head_dim > 256 ||
-                                      (Config::has_runs && n_tiles > 1 && Config::num_warps > 8);
+                                      (n_tiles > 1 && Config::num_warps > 8);
     static constexpr int unit_heads = Config::unit_heads;
     static constexpr int head_bytes = n_tiles * products * 2 * int(warp_size) * 4;
     static constexpr int shared_bytes = in_shared ? unit_heads * head_bytes : 0;

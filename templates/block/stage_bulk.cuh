@@ -34,7 +34,8 @@ struct Stage {
     using Layout = ArrayLayout<Config, tokens>;
     static constexpr int bytes = records ? num_pages * Config::record_bytes : Layout::bytes;
     static constexpr int ring_warps = warps * Config::group_parts;
-    using Stages = BulkRing<num_stages, bytes, ring_warps, 1>;
+    static constexpr int lag = warps == 2 && num_stages > 2;  // four would rather have the stage
+    using Stages = BulkRing<num_stages, bytes, ring_warps, 1, lag>;
     static constexpr int barrier_bytes = Stages::barrier_bytes;
 
     // Where 16 rows of an array start in a stage, the first of them row `at` of the tile.

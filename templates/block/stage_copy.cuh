@@ -26,6 +26,7 @@ struct Stage {
     static constexpr int bytes = Layout::bytes;
     static constexpr int barrier_bytes = 0;
     static constexpr int ring_warps = 1;
+    static constexpr int lag = 0;  // a warp waits for nobody
     static constexpr int warp_tokens = tokens;
     static_assert(Config::warps_per_tile == 1, "a warp fills its own ring");
 

@@ -93,8 +93,9 @@ struct Stage {
         }
     }
 
-    struct Ring : BulkRing<Config::num_stages, bytes, ring_warps, fillers> {
-        using Base = BulkRing<Config::num_stages, bytes, ring_warps, fillers>;
+    static constexpr int lag = Config::num_stages > 2;
+    struct Ring : BulkRing<Config::num_stages, bytes, ring_warps, fillers, lag> {
+        using Base = BulkRing<Config::num_stages, bytes, ring_warps, fillers, lag>;
 
         // `first` is the ring's first kv head.
         __device__ __forceinline__ void fill(const ftj_cache_params& cache, uint32_t first, Visible,

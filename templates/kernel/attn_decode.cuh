@@ -116,7 +116,7 @@ private:
         query.fetch(p, segment.columns(p, kv_head(segment), Rows::num_rows));
         if constexpr (!fills_in_loop) {
 #pragma unroll 1
-            for (int stage = 0; stage < num_stages - 1; stage++)
+            for (int stage = 0; stage < num_stages - 1 - Tile::lag; stage++)
                 fetch_next(p, work, cursor, ring);
         }
         const typename Attend::Lanes lanes(ptx::thread_index() / warp_size % warps_per_tile);

@@ -267,19 +267,26 @@ static float value_mod_4(uint32_t request, uint32_t kv_head, uint32_t j)
     return (float)(j % 4);
 }
 
-/* Rows of several kv heads side by side in memory: pages of one token (by table and by slot), pages
- * smaller than a tile, and NHD; ends of requests inside a tile, a window that begins inside one. */
-void acceptance_heads_side_by_side(struct check_row *row)
+/* Warps of a block that share keys or lines of memory. Rows of several kv heads side by side: pages
+ * of one token (by table and by slot), pages smaller than a tile, and NHD; then groups of more
+ * query heads than a warp holds. Ends of requests, and a window's beginning, inside a tile. */
+void acceptance_shared_keys(struct check_row *row)
 {
     static const struct {
         ftj_kv_order order;
         ftj_kv_table table;
-        uint32_t page_size, num_kv_heads, window;
+        uint32_t page_size, num_kv_heads, group, window;
     } layouts[] = {
-        {FTJ_KV_PACKED, FTJ_TABLE_BLOCKS, 1, 8, 0},  {FTJ_KV_PACKED, FTJ_TABLE_SLOTS, 1, 2, 600},
-        {FTJ_KV_PACKED, FTJ_TABLE_BLOCKS, 16, 6, 0}, {FTJ_KV_PACKED, FTJ_TABLE_BLOCKS, 32, 4, 600},
-        {FTJ_KV_NHD, FTJ_TABLE_BLOCKS, 64, 8, 0},    {FTJ_KV_NHD, FTJ_TABLE_BLOCKS, 32, 4, 600},
-        {FTJ_KV_NHD, FTJ_TABLE_SLOTS, 1, 4, 0},      {FTJ_KV_NHD, FTJ_TABLE_BLOCKS, 1, 8, 600},
+        {FTJ_KV_PACKED, FTJ_TABLE_BLOCKS, 1, 8, 4, 0},
+        {FTJ_KV_PACKED, FTJ_TABLE_SLOTS, 1, 2, 4, 600},
+        {FTJ_KV_PACKED, FTJ_TABLE_BLOCKS, 16, 6, 4, 0},
+        {FTJ_KV_PACKED, FTJ_TABLE_BLOCKS, 32, 4, 4, 600},
+        {FTJ_KV_NHD, FTJ_TABLE_BLOCKS, 64, 8, 4, 0},
+        {FTJ_KV_NHD, FTJ_TABLE_BLOCKS, 32, 4, 4, 600},
+        {FTJ_KV_NHD, FTJ_TABLE_SLOTS, 1, 4, 4, 0},
+        {FTJ_KV_NHD, FTJ_TABLE_BLOCKS, 1, 8, 4, 600},
+        {FTJ_KV_PACKED, FTJ_TABLE_BLOCKS, 64, 2, 64, 600},
+        {FTJ_KV_HND, FTJ_TABLE_BLOCKS, 64, 1, 42, 0},
     };
     static const struct {
         ftj_kv_format k, v;
@@ -295,8 +302,10 @@ void acceptance_heads_side_by_side(struct check_row *row)
         shape.table = layouts[i].table;
         shape.page_size = layouts[i].page_size;
         shape.num_kv_heads = layouts[i].num_kv_heads;
+        shape.group = layouts[i].group;
         shape.window = layouts[i].window;
-        shape.group = 4;
+        shape.head_dim = layouts[i].group > 32 ? 128 : 64;
+        shape.has_sinks = i % 2;
         shape.batch = 4;
         shape.lengths[1] = 1;
         shape.lengths[3] = 97;

@@ -100,6 +100,21 @@ Test(cpu_threads, exchange_values_in_a_warp)
     }
 }
 
+/* Not the first: a kernel that takes it for that is wrong here. */
+Test(cpu_threads, elect_one_lane_of_each_warp)
+{
+    uint32_t out[96];
+    memset(out, 0, sizeof(out));
+    cpu_kernel_run("out[thread] = ptx::elect_lane();", 1, 96, 0, NULL, out);
+    for (uint32_t warp = 0; warp < 3; warp++) {
+        uint32_t elected = 0;
+        for (uint32_t lane = 0; lane < 32; lane++)
+            elected += out[32 * warp + lane];
+        cr_expect_eq(elected, 1, "warp %u", warp);
+        cr_expect_eq(out[32 * warp], 0, "warp %u", warp);
+    }
+}
+
 Test(cpu_threads, transpose_a_matrix_with_movmatrix)
 {
     uint32_t in[32], out[32] = {0};

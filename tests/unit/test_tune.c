@@ -136,8 +136,10 @@ Test(tune, kv_heads_lie_side_by_side_where_it_pays)
         uint32_t page_size, head_dim, group, kv_heads, window;
         uint32_t unit_heads, warps; /* these of an SM */
     } rows[] = {
-        {FTJ_KV_NVFP4, FTJ_KV_NHD, 64, 128, 4, 8, 0, 4, 16},
-        {FTJ_KV_NVFP4, FTJ_KV_PACKED, 1, 128, 4, 8, 0, 4, 12},
+        {FTJ_KV_NVFP4, FTJ_KV_NHD, 64, 128, 4, 8, 0, 8, 16},
+        {FTJ_KV_NVFP4, FTJ_KV_NHD, 8, 128, 4, 8, 0, 4, 16},
+        {FTJ_KV_NVFP4, FTJ_KV_PACKED, 1, 128, 4, 8, 0, 8, 16},
+        {FTJ_KV_16BIT, FTJ_KV_PACKED, 1, 128, 4, 8, 0, 4, 8},
         {FTJ_KV_NVFP4, FTJ_KV_PACKED, 64, 128, 4, 8, 0, 1, 16},
         {FTJ_KV_FP8, FTJ_KV_HND, 64, 128, 4, 8, 0, 1, 8},
         {FTJ_KV_FP8, FTJ_KV_PACKED, 1, 128, 4, 6, 0, 2, 12},
@@ -147,7 +149,12 @@ Test(tune, kv_heads_lie_side_by_side_where_it_pays)
         {FTJ_KV_FP8, FTJ_KV_PACKED, 1, 256, 6, 4, 0, 2, 8},
         /* windows */
         {FTJ_KV_FP8, FTJ_KV_PACKED, 1, 64, 8, 8, 128, 1, 16},
-        {FTJ_KV_FP8, FTJ_KV_PACKED, 1, 64, 8, 8, FTJ_FEW_KEYS, 4, 16},
+        {FTJ_KV_FP8, FTJ_KV_PACKED, 1, 64, 8, 8, FTJ_FEW_KEYS, 8, 16},
+        /* pages smaller than a tile */
+        {FTJ_KV_16BIT, FTJ_KV_PACKED, 16, 128, 4, 8, 0, 2, 8},
+        {FTJ_KV_NVFP4, FTJ_KV_PACKED, 16, 128, 4, 8, 0, 1, 16},
+        {FTJ_KV_FP8, FTJ_KV_PACKED, 16, 128, 4, 7, 0, 1, 8},
+        {FTJ_KV_FP8, FTJ_KV_PACKED, 16, 128, 40, 2, 0, 2, 8},
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
         ftj_attention_desc desc = {.num_q_heads = rows[i].group * rows[i].kv_heads,
@@ -169,6 +176,39 @@ Test(tune, kv_heads_lie_side_by_side_where_it_pays)
         cr_expect_eq(config.unit_heads, rows[i].unit_heads, "row %zu: %u", i, config.unit_heads);
         cr_expect_eq(config.min_blocks * config.num_warps, rows[i].warps, "row %zu: %u warps", i,
                      config.min_blocks * config.num_warps);
+    }
+}
+
+/* More query heads than a warp holds are two halves, which count as kv heads. */
+Test(tune, a_large_group_is_two_halves)
+{
+    static const struct {
+        ftj_kv_order order;
+        uint32_t page_size, head_dim, group, parts, tiles;
+    } rows[] = {
+        {FTJ_KV_PACKED, 64, 128, 32, 1, 4}, {FTJ_KV_PACKED, 64, 128, 40, 2, 3},
+        {FTJ_KV_HND, 64, 128, 64, 2, 4},    {FTJ_KV_PACKED, 64, 256, 24, 2, 2},
+        {FTJ_KV_PACKED, 64, 128, 41, 1, 3}, {FTJ_KV_NHD, 64, 128, 64, 1, 4},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        ftj_attention_desc desc = {.num_q_heads = 2 * rows[i].group, .dtype = FTJ_DTYPE_BF16};
+        struct ftj_problem problem;
+        struct ftj_device device;
+        struct ftj_config config = {0};
+        const ftj_kv_shape shape = {.k_format = FTJ_KV_FP8,
+                                    .v_format = FTJ_KV_FP8,
+                                    .order = rows[i].order,
+                                    .num_kv_heads = 2,
+                                    .head_dim = rows[i].head_dim,
+                                    .page_size = rows[i].page_size};
+        cr_assert_eq(ftj_device_of_target("sm_90a", NULL, &device), FTJ_OK);
+        cr_assert_eq(ftj_kv_layout_init(&desc.kv, &shape), FTJ_OK);
+        ftj_problem_init(&problem, FTJ_KERNEL_DECODE, &desc);
+        cr_assert_not_null(ftj_variant_select(&problem, &device, &config));
+        cr_expect_eq(config.group_parts, rows[i].parts, "row %zu: %u", i, config.group_parts);
+        cr_expect_eq(config.n_tiles, rows[i].tiles, "row %zu: %u tiles", i, config.n_tiles);
+        if (rows[i].parts > 1)
+            cr_expect_eq(config.unit_heads, rows[i].parts, "row %zu", i);
     }
 }
 

@@ -111,7 +111,8 @@ Test(variant, explanations_say_what_is_in_the_way)
         {"attn_decode_sm80", device_of("sm_75", ""), "needs cp_async,mma_bf16, which sm_75 lacks"},
         {"attn_decode_sm80", device_of("sm_90a", "-cp_async"),
          "needs cp_async, which sm_90a lacks"},
-        {"attn_decode_sm80", tiny, "no tile fits 2048 bytes of shared memory"},
+        {"attn_decode_sm80", tiny,
+         "not for this layout, or no tile fits 2048 bytes of shared memory"},
         {"kv_store", device_of("sm_75", ""), "is for another operation"},
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
