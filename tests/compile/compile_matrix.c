@@ -35,6 +35,7 @@ static const struct {
     {"attn_decode_sm80", 176, true},  /* on sm_120a, by 13.5 (13.0: none) */
     {"attn_decode_sm80", 8, false},   /* on sm_120a, head_dim 512, by 13.5 (13.0: none) */
     {"attn_decode_sm90", 156, true},  /* on sm_100a */
+    {"attn_decode_sm90", 80, false},  /* on sm_100a, 4-bit codes */
     {"attn_extend_sm75", 356, false}, /* on sm_120a */
     {"attn_extend_sm80", 36, false},  /* on sm_100a */
     {"attn_extend_sm90", 128, false}, /* on sm_90a, K and V of unlike codes (13.0: 116): a dozen
@@ -206,7 +207,7 @@ static bool print_job(const struct matrix_job *job)
     const struct ftj_config *config = &job->config;
     const bool serialised = is_serialised(&job->binary);
     const bool spills = job->binary.spill_bytes > allowed_spills(job);
-    printf("%-20s %-8s %-46s %4u %5u %3u %7u %5u %6u %6.0f%s\n", job->variant->name,
+    printf("%-22s %-8s %-46s %4u %5u %3u %7u %5u %6u %6.0f%s\n", job->variant->name,
            job->source.target, row, config->num_threads, config->tile_tokens, config->num_stages,
            config->smem_bytes + job->binary.smem_bytes, job->binary.registers,
            job->binary.spill_bytes, job->binary.compile_us / 1e3,
@@ -255,7 +256,7 @@ static int run_jobs(struct matrix *matrix, uint32_t num_threads)
 {
     pthread_t threads[max_threads];
     uint32_t started = 0;
-    printf("%-20s %-8s %-46s %4s %5s %3s %7s %5s %6s %6s\n", "variant", "target", "problem", "thr",
+    printf("%-22s %-8s %-46s %4s %5s %3s %7s %5s %6s %6s\n", "variant", "target", "problem", "thr",
            "tile", "st", "smem", "regs", "spills", "ms");
     while (started < num_threads && !pthread_create(&threads[started], NULL, compile_jobs, matrix))
         started++;

@@ -33,6 +33,11 @@ static const struct matrix_row chosen[] = {
     {FTJ_DTYPE_BF16, FTJ_KV_16BIT, FTJ_KV_16BIT, 512, 8, 64, FTJ_KV_NHD, FTJ_TABLE_BLOCKS, 0, 0},
     {FTJ_DTYPE_BF16, FTJ_KV_NVFP4, FTJ_KV_NVFP4, 512, 24, 64, FTJ_KV_PACKED, FTJ_TABLE_BLOCKS, 50,
      FTJ_DTYPE_FP32},
+    /* kv heads side by side by bulk copies: records of a token; a group of two halves; Q in memory
+     */
+    {FTJ_DTYPE_BF16, FTJ_KV_NVFP4, FTJ_KV_NVFP4, 128, 4, 1, FTJ_KV_PACKED, FTJ_TABLE_BLOCKS, 0, 0},
+    {FTJ_DTYPE_BF16, FTJ_KV_16BIT, FTJ_KV_16BIT, 128, 64, 64, FTJ_KV_HND, FTJ_TABLE_BLOCKS, 0, 0},
+    {FTJ_DTYPE_BF16, FTJ_KV_NVFP4, FTJ_KV_NVFP4, 128, 16, 64, FTJ_KV_HND, FTJ_TABLE_BLOCKS, 0, 0},
 };
 
 static const struct {
