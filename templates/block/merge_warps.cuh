@@ -34,7 +34,7 @@ struct OutputRows {
     static constexpr int turns = 8 * pitch * 4 <= room ? 1 : 2;
     static constexpr int slot_rows = 8 / turns;
     static constexpr int slot_bytes = slot_rows * pitch * 4;
-    static_assert(slot_bytes <= room, "tune_decode.c must see to it");
+    static_assert(slot_bytes <= room, "decode_shape.c must see to it");
     // And beside it (max, sum) of its 8 rows, and where the slot is.
     static constexpr int state_bytes = 8 * 8 + 4;
     static constexpr int shared_bytes = num_warps * state_bytes;

@@ -14,10 +14,10 @@
 // has the same tokens of another kv head, so that what memory gives at once (64 bytes, more than
 // the scales of a row) is asked for about once.
 //
-// How a tile arrives is block/stage_copy.cuh's or stage_bulk.cuh's business; what is done with it,
-// and every rounding, attend_tile.cuh's. At the end of a segment the warps merge, and the block
-// writes O, or a partial result if it does not hold the whole segment: attn_combine.cuh does the
-// rest. Grid: what fills the device, whatever the batch.
+// How a tile arrives is block/stage_copy.cuh's, stage_bulk.cuh's or stage_heads.cuh's business;
+// what is done with it, and every rounding, attend_tile.cuh's. At the end of a segment the warps
+// merge, and the block writes O, or a partial result if it does not hold the whole segment:
+// attn_combine.cuh does the rest. Grid: what fills the device, whatever the batch.
 #pragma once
 #include "block/attend_tile.cuh"
 #include "block/codec_16bit.cuh"
@@ -58,7 +58,7 @@ struct AttnDecode {
         static constexpr int range = rows + Rows::shared_bytes;
         static constexpr int bytes = range + int(sizeof(Work));
     };
-    static_assert(Smem::bytes == Config::smem_bytes, "tune_decode.c and Smem must agree");
+    static_assert(Smem::bytes == Config::smem_bytes, "decode_shape.c and Smem must agree");
     static_assert(Config::num_threads == num_warps * int(warp_size), "every warp takes tiles");
 
     // The next tile to be fetched: this group's own place in the block's range, stages ahead.
