@@ -106,7 +106,8 @@ const struct ftj_variant ftj_variants[] = {
         .name = "attn_extend_sm90",
         .op = FTJ_KERNEL_EXTEND,
         .covers = ANY_16BIT_DTYPE | ANY_KV | FTJ_NEED_SLOT_TABLE | FTJ_NEED_SOFTCAP,
-        .uses = FTJ_HAS_CP_ASYNC | FTJ_HAS_MMA_BF16 | FTJ_HAS_FP8_CONVERT | FTJ_HAS_WGMMA,
+        .uses =
+            FTJ_HAS_CP_ASYNC | FTJ_HAS_MMA_BF16 | FTJ_HAS_FP8_CONVERT | FTJ_HAS_TMA | FTJ_HAS_WGMMA,
         .tune = ftj_tune_extend_sm90,
         .write = ftj_write_extend_sm90,
         .includes = "kernel/attn_extend_sm90.cuh",
