@@ -154,6 +154,7 @@ Test(cuda_backend, restores_the_callers_context_after_every_call)
     void *memory = NULL;
     struct CUstream_st *stream = NULL;
     uint32_t word = 7;
+    const ftj_decode_params params = {0};
     const struct ftj_backend_ops *ops = backend.ops;
 #define expect(call, status) expect_ok_and_context(call, status, callers)
     expect("module_load", load(&module));
@@ -164,7 +165,7 @@ Test(cuda_backend, restores_the_callers_context_after_every_call)
     expect("check_pointer", ops->check_pointer(&backend, "q", memory));
     expect("stream_create", ops->stream_create(&backend, &stream));
     expect("check_stream", ops->check_stream(&backend, stream));
-    expect("launch", ops->launch(&backend, &module, 1, &word, 4, stream));
+    expect("launch", ops->launch(&backend, &module, 1, &params, sizeof(params), stream));
     expect("stream_synchronize", ops->stream_synchronize(&backend, stream));
     expect("is_capturing", ops->is_capturing(&backend) ? FTJ_E_CAPTURE : FTJ_OK);
     ops->stream_destroy(&backend, stream);
