@@ -56,6 +56,9 @@ void acceptance_fill_mean(struct attention_case *c, acceptance_value value);
 /* One kv head, one query head, one request: what most cases are made of. */
 struct attention_shape acceptance_small_shape(ftj_kv_format format, uint32_t length);
 
+/* A decode of random inputs against the references. */
+void acceptance_decode_random(struct check_row *row, const struct attention_shape *shape);
+
 /* acceptance_fill_mean(), then acceptance_expect(). */
 void acceptance_expect_mean(struct check_row *row, const struct attention_shape *shape,
                             acceptance_value value, const double *o, const double *lse);

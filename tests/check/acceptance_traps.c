@@ -63,20 +63,8 @@ void acceptance_t33_group_of_24(struct check_row *row)
 {
     for (int f = 0; f < 3; f++) {
         struct attention_shape shape = acceptance_small_shape(formats[f], 77);
-        struct attention_case c = {0};
-        struct attention_device device = {0};
-        struct attention_result result = {0};
         shape.num_kv_heads = 2;
         shape.group = 24;
-        if (attention_case_init(&c, row, &shape)) {
-            attention_case_fill_random(&c, &row->random);
-            attention_case_solve(&c);
-            if (attention_device_init(&device, row, &c) &&
-                attention_decode(&device, row, &c, &result))
-                attention_check(&c, row, &result);
-        }
-        attention_result_finish(&result);
-        attention_device_finish(&device, row);
-        attention_case_finish(&c);
+        acceptance_decode_random(row, &shape);
     }
 }

@@ -126,6 +126,22 @@ struct attention_shape acceptance_small_shape(ftj_kv_format format, uint32_t len
     };
 }
 
+void acceptance_decode_random(struct check_row *row, const struct attention_shape *shape)
+{
+    struct attention_case c = {0};
+    struct attention_device device = {0};
+    struct attention_result result = {0};
+    if (attention_case_init(&c, row, shape)) {
+        attention_case_fill_random(&c, &row->random);
+        attention_case_solve(&c);
+        if (attention_device_init(&device, row, &c) && attention_decode(&device, row, &c, &result))
+            attention_check(&c, row, &result);
+    }
+    attention_result_finish(&result);
+    attention_device_finish(&device, row);
+    attention_case_finish(&c);
+}
+
 void acceptance_expect_mean(struct check_row *row, const struct attention_shape *shape,
                             acceptance_value value, const double *o, const double *lse)
 {

@@ -6,9 +6,6 @@
  * First the shapes of the specification, then each main format pair with every value of every axis,
  * then the full matrix.
  */
-#include <stdio.h>
-#include <string.h>
-
 #include "tests/check/check_extend.h"
 
 static const struct {
@@ -167,22 +164,13 @@ static uint64_t num_quick(const struct check_options *options)
 static void describe(struct check_row *row)
 {
     const struct extend_shape shape = shape_of(row->index);
-    attention_shape_text(&shape.attention, row->shape, sizeof(row->shape));
-    const size_t used = strlen(row->shape);
-    snprintf(row->shape + used, sizeof(row->shape) - used, "%s", shape.has_new ? " new" : "");
+    extend_describe(row, &shape);
 }
 
 static void *prepare(struct check_row *row)
 {
     const struct extend_shape shape = shape_of(row->index);
     return extend_case_random(row, &shape);
-}
-
-static void run(struct check_row *row, void *prepared)
-{
-    struct extend_device device = {0};
-    extend_case_check(prepared, row, &device);
-    extend_device_finish(&device, row);
 }
 
 static bool has_fp8(uint64_t row)
@@ -200,7 +188,7 @@ const struct check_test check_extend_test = {
     .num_quick = num_quick,
     .prepare = prepare,
     .finish = extend_case_free,
-    .run = run,
+    .run = extend_case_run,
     .describe = describe,
     .has_fp8 = has_fp8,
 };

@@ -85,10 +85,13 @@ void extend_check(const struct extend_case *c, struct check_row *row,
 /* Table, type, window, soft-cap and the like, another mix for each `i`. */
 void extend_rotate_options(struct attention_shape *shape, uint32_t i);
 
-/* What rows of random inputs have in common: prepare() and finish(); and in run(), one call against
- * the references, and the same call again. False: it did not get to an end. */
+/* What rows of random inputs have in common: describe(), prepare(), finish() and run(); and in
+ * run(), one call against the references, and the same call again. False: it did not get to an end.
+ */
 void *extend_case_random(struct check_row *row, const struct extend_shape *shape);
 void extend_case_free(void *prepared);
+void extend_describe(struct check_row *row, const struct extend_shape *shape);
+void extend_case_run(struct check_row *row, void *prepared);
 bool extend_case_check(const struct extend_case *c, struct check_row *row,
                        struct extend_device *device);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The host's side of an extend: inputs and references. */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -251,4 +252,18 @@ void extend_case_free(void *prepared)
 {
     extend_case_finish(prepared);
     free(prepared);
+}
+
+void extend_describe(struct check_row *row, const struct extend_shape *shape)
+{
+    attention_shape_text(&shape->attention, row->shape, sizeof(row->shape));
+    const size_t used = strlen(row->shape);
+    snprintf(row->shape + used, sizeof(row->shape) - used, "%s", shape->has_new ? " new" : "");
+}
+
+void extend_case_run(struct check_row *row, void *prepared)
+{
+    struct extend_device device = {0};
+    extend_case_check(prepared, row, &device);
+    extend_device_finish(&device, row);
 }

@@ -5,9 +5,6 @@
  * Even rows read every key from the cache, odd ones the same shape with the queries' own keys
  * beside it.
  */
-#include <stdio.h>
-#include <string.h>
-
 #include "tests/check/check_extend.h"
 
 #define NUM_HEAD_DIMS 3
@@ -63,22 +60,13 @@ static uint64_t num_quick(const struct check_options *options)
 static void describe(struct check_row *row)
 {
     const struct extend_shape shape = shape_of(row->index);
-    attention_shape_text(&shape.attention, row->shape, sizeof(row->shape));
-    const size_t used = strlen(row->shape);
-    snprintf(row->shape + used, sizeof(row->shape) - used, "%s", shape.has_new ? " new" : "");
+    extend_describe(row, &shape);
 }
 
 static void *prepare(struct check_row *row)
 {
     const struct extend_shape shape = shape_of(row->index);
     return extend_case_random(row, &shape);
-}
-
-static void run(struct check_row *row, void *prepared)
-{
-    struct extend_device device = {0};
-    extend_case_check(prepared, row, &device);
-    extend_device_finish(&device, row);
 }
 
 const struct check_test check_extend_copies_test = {
@@ -88,6 +76,6 @@ const struct check_test check_extend_copies_test = {
     .num_quick = num_quick,
     .prepare = prepare,
     .finish = extend_case_free,
-    .run = run,
+    .run = extend_case_run,
     .describe = describe,
 };
