@@ -16,6 +16,14 @@ struct Copy {
         else
             ptx::cp_async_4(shared, global);
     }
+    // The same, `to` bytes further on in shared memory and `from` in global memory.
+    template <int bytes, int to, int from>
+    static __device__ __forceinline__ void copy_past(uint32_t shared, const void* global) {
+        if constexpr (bytes == 16)
+            ptx::cp_async_16_past<to, from>(shared, global);
+        else
+            copy<bytes>(shared + to, static_cast<const unsigned char*>(global) + from);
+    }
     // The same, or zeros; nothing is read then.
     template <int bytes>
     static __device__ __forceinline__ void copy_or_clear(uint32_t shared, const void* global,

@@ -16,6 +16,10 @@ struct Copy {
         else
             ptx::st_shared_u32(shared, *static_cast<const uint32_t*>(global));
     }
+    template <int bytes, int to, int from>
+    static __device__ __forceinline__ void copy_past(uint32_t shared, const void* global) {
+        copy<bytes>(shared + to, static_cast<const unsigned char*>(global) + from);
+    }
     template <int bytes>
     static __device__ __forceinline__ void copy_or_clear(uint32_t shared, const void* global,
                                                          bool is_copied) {

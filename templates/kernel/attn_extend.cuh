@@ -131,13 +131,13 @@ struct AttnExtend {
                 using Keys = select_type<Config::widens, WideKeys<Config>, EitherKeys<Config>>;
 #pragma unroll 1
                 for (uint32_t part = 0; part < 2; part++)
-                    attend_part(p, unit, warp, state, Keys(unit, thread, places(), part != 0),
+                    attend_part(p, unit, warp, state, Keys(p, unit, thread, places(), part != 0),
                                 part != 0, end);
             } else {
-                attend_part(p, unit, warp, state, Cached(unit, thread, places()), false, end);
+                attend_part(p, unit, warp, state, Cached(p, unit, thread, places()), false, end);
                 if constexpr (VCodec::has_row_scale)
                     state.multiply(VCodec::operand_fold / state.v_norm);
-                attend_part(p, unit, warp, state, New(unit, thread, places()), true, end);
+                attend_part(p, unit, warp, state, New(p, unit, thread, places()), true, end);
             }
             state.add_sums();
             if (may_share_rows && warp.turn != every_step)
@@ -265,7 +265,7 @@ struct AttnExtend {
         if (!keys.is_new) {
             Copy::wait<1>();
             ptx::sync_block();
-            Keys::widen(codes, ring, keys.cached.thread);
+            Keys::widen(p, codes, ring, keys.cached.thread);
         }
 #pragma unroll 1
         for (; token < end; token += Tile::tokens) {
@@ -278,7 +278,7 @@ struct AttnExtend {
             } else {
                 fetch(p, keys.cached, codes + stage * code_stage, ahead, end);
                 if (token + Tile::tokens < end)
-                    Keys::widen(codes + (stage ^ 1) * code_stage, next, keys.cached.thread);
+                    Keys::widen(p, codes + (stage ^ 1) * code_stage, next, keys.cached.thread);
             }
             attend_tile(p, unit, warp, seen, state, keys, ring + stage * Smem::stage, token, [] {});
         }
@@ -375,15 +375,15 @@ struct AttnExtend {
             between();
             if (!is_seen)
                 continue;
-            typename Softmax::RowScales scales;
-            Products<Tile>::Query::load_scales(p, warp.scales, scales);
-            Softmax::scale(shared + Tile::k + Tile::K::scales + 4 * at, scores);
+            typename Softmax::Factors factors;
+            Products<Tile>::Query::load_scales(p, warp.scales, factors.of_row);
+            Softmax::scale(shared + Tile::k + Tile::K::scales + 4 * at, scores, factors);
             if constexpr (Config::has_softcap)
-                Softmax::cap(p, scores, scales);
+                Softmax::cap(p, scores, factors);
             if (!seen.is_whole(begin, begin + step))
-                Softmax::mask(p, unit, keys.range().end, warp.row, begin, scores);
+                Softmax::mask(p, unit, keys.range().end, warp.row, begin, scores, factors);
             typename Softmax::Weights weights;
-            Softmax::weigh(state, scores, scales, shared + Tile::v + Tile::V::scales + 4 * at,
+            Softmax::weigh(state, scores, factors, shared + Tile::v + Tile::V::scales + 4 * at,
                            weights);
             Products<Tile>::template accumulate<step>(state, keys.lane(), Warp::first_dim(),
                                                       shared + Tile::v, at, weights);

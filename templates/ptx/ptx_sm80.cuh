@@ -69,6 +69,14 @@ FTJ_DEVICE void cp_async_16(uint32_t shared, const void* global) {
                  : "r"(shared), "l"(global)
                  : "memory");
 }
+// The same so many bytes further on, on both sides.
+template <int to, int from>
+FTJ_DEVICE void cp_async_16_past(uint32_t shared, const void* global) {
+    asm volatile("cp.async.cg.shared.global [%0 + %2], [%1 + %3], 16;"
+                 :
+                 : "r"(shared), "l"(global), "n"(to), "n"(from)
+                 : "memory");
+}
 FTJ_DEVICE void cp_async_8(uint32_t shared, const void* global) {
     asm volatile("cp.async.ca.shared.global [%0], [%1], 8;"
                  :

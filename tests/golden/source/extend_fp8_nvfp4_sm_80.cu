@@ -31,6 +31,7 @@ struct Config {
     static constexpr bool slot_table = false;
     static constexpr bool has_softcap = false;
     static constexpr bool widens = false;
+    static constexpr bool v_by_matrices = false;
 };
 
 extern "C" __global__ __launch_bounds__(Config::num_threads, Config::min_blocks)
