@@ -18,7 +18,8 @@ struct WideKeys : BothKeys<Config> {
     // The codes at `from`, arrived for all threads, into the tile at `to`. K's row scales become
     // factors of the scores, in the order in which a lane of a fragment has its tokens.
     static __device__ __forceinline__ void widen(const ftj_extend_params& p, uint32_t from,
-                                                 uint32_t to, uint32_t thread) {
+                                                 uint32_t to, uint32_t own_thread) {
+        const uint32_t thread = ptx::made_anew(own_thread);
         widen_side<typename Config::KWiden, false, typename Codes::K, typename Tile::K>(
             from + Codes::k, to + Tile::k, thread);
         widen_side<typename Config::VWiden, true, typename Codes::V, typename Tile::V>(

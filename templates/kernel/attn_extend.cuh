@@ -236,7 +236,8 @@ struct AttnExtend {
         }
     }
 
-    // Codes are fetched two tiles ahead and widened one ahead; new keys are fetched one ahead.
+    // Codes are fetched two tiles ahead and widened one ahead, before or after the warp's products;
+    // new keys are fetched one ahead.
     template <class Keys>
     static __device__ __forceinline__ void attend_wide(const ftj_extend_params& p, const Unit& unit,
                                                        const Warp& warp, State& state, Keys& keys,
@@ -254,13 +255,15 @@ struct AttnExtend {
         if (keys.is_new) {
             fetch(p, keys.fresh, ring, ahead, end);
         } else {
-            keys.cached.find(p, ahead);
             fetch(p, keys.cached, codes, ahead, end);
             fetch(p, keys.cached, codes + code_stage, ahead, end);
         }
         const SeenKeys seen = SeenKeys::find(p, unit, keys.range(), warp.row, warp_rows).held();
         if (warp.loads_query())
             Products<Tile>::Query::load(p, unit, warp.row, warp.query, warp.scales);
+        // Of the warps of a scheduler one half widens first and the other attends first: where all
+        // did the same, the tensor cores had nothing to do while they widened.
+        const uint32_t widens_at = ptx::uniform(Warp::index() / (num_warps / 2));
         uint32_t stage = 1;
         if (!keys.is_new) {
             Copy::wait<1>();
@@ -273,14 +276,18 @@ struct AttnExtend {
             ptx::sync_block();  // the tile is there for all, and the next one's codes
             const uint32_t next = ring + stage * Smem::stage;
             stage ^= 1;
-            if (keys.is_new) {
+            if (keys.is_new)
                 fetch(p, keys.fresh, next, ahead, end);
-            } else {
+            else
                 fetch(p, keys.cached, codes + stage * code_stage, ahead, end);
-                if (token + Tile::tokens < end)
+#pragma unroll 1
+            for (uint32_t turn = 0; turn < 2; turn++) {
+                if (turn != widens_at)
+                    attend_tile(p, unit, warp, seen, state, keys, ring + stage * Smem::stage, token,
+                                [] {});
+                else if (!keys.is_new && token + Tile::tokens < end)
                     Keys::widen(p, codes + (stage ^ 1) * code_stage, next, keys.cached.thread);
             }
-            attend_tile(p, unit, warp, seen, state, keys, ring + stage * Smem::stage, token, [] {});
         }
     }
 
@@ -342,10 +349,14 @@ struct AttnExtend {
     static __device__ __forceinline__ void fetch(const ftj_extend_params& p, Keys& keys,
                                                  uint32_t shared, uint32_t& ahead, uint32_t end) {
         if (ahead < end) {
+            // Codes to be widened are looked up only now, mostly in the L1: a page number kept over
+            // the products is spilled, which waits for it at once.
+            if constexpr (Config::widens)
+                keys.find(p, ahead);
             keys.fetch_k(p, shared, ahead);
             keys.fetch_v(p, shared, ahead);
             ahead += Keys::Tile::tokens;
-            if (ahead < end)
+            if (!Config::widens && ahead < end)
                 keys.find(p, ahead);
         }
         Copy::commit();  // an empty group too: wait() counts groups

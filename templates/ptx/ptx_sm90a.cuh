@@ -40,11 +40,6 @@ FTJ_DEVICE uint32_t opaque(uint32_t v) {
         : "r"(v));
     return r;
 }
-// No instruction: what is made of it is made anew in every turn of a loop, not kept or spilled.
-FTJ_DEVICE uint32_t made_anew(uint32_t v) {
-    asm volatile("" : "+r"(v));
-    return v;
-}
 
 // ---- wgmma -------------------------------------------------------------------------------------
 // d[64 x n] (+)= a[64 x 16] * b[16 x n] by the four warps of a warpgroup, fp32 accumulated. PTX ISA
