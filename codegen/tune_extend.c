@@ -16,7 +16,7 @@
 #define NARROW_HEAD   128u /* up to it, a warp's registers hold O of 32 rows */
 #define WIDE_HEAD     256u /* above it, O of 16 rows is shared by two warps */
 #define ROOMY_DIMS    192u /* up to so many of O a warp has registers for the scores of 64 tokens */
-#define WORK_BYTES    128u /* where the block stands in its share */
+#define WORK_BYTES    160u /* where the block stands in its share, and barriers */
 #define SMEM_RESERVED 1024u /* what the system keeps of an SM's memory for each block */
 
 struct shape {

@@ -6,6 +6,8 @@
 namespace ftj {
 
 struct Copy {
+    static constexpr bool has_arrivals = false;
+
     template <int bytes>
     static __device__ __forceinline__ void copy(uint32_t shared, const void* global) {
         static_assert(bytes == 16 || bytes == 8 || bytes == 4, "as copy_async.cuh");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What sm_80 adds: cp.async, and matrix products of depth 16 and of bf16.
+// What sm_80 adds: cp.async, barriers in memory, and matrix products of depth 16 and of bf16.
 #pragma once
 #include "ptx/ptx_sm75.cuh"
 
@@ -118,6 +118,46 @@ FTJ_DEVICE void cp_async_commit() { asm volatile("cp.async.commit_group;" : : : 
 template <int pending>
 FTJ_DEVICE void cp_async_wait() {
     asm volatile("cp.async.wait_group %0;" : : "n"(pending) : "memory");
+}
+
+// cp.async.mbarrier.arrive.noinc: one of the arrivals, made when all copies that this thread has
+// issued have come. PTX ISA 7.0.
+FTJ_DEVICE void cp_async_mbarrier_arrive(uint32_t barrier) {
+    asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];"
+                 :
+                 : "r"(barrier)
+                 : "memory");
+}
+
+// mbarrier.init: a barrier whose phase ends after `arrivals` arrivals. PTX ISA 7.0.
+FTJ_DEVICE void mbarrier_init(uint32_t barrier, uint32_t arrivals) {
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;"
+                 :
+                 : "r"(barrier), "r"(arrivals)
+                 : "memory");
+}
+// mbarrier.arrive: one of the arrivals of the phase. PTX ISA 7.1.
+FTJ_DEVICE void mbarrier_arrive(uint32_t barrier) {
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" : : "r"(barrier) : "memory");
+}
+// mbarrier.test_wait.parity until the phase of that parity has ended; on sm_90 try_wait, which may
+// sleep a while. PTX ISA 7.1 and 7.8.
+FTJ_DEVICE void mbarrier_wait(uint32_t barrier, uint32_t parity) {
+    uint32_t ended;
+    do {
+        asm volatile("{\n"
+                     ".reg .pred ended;\n"
+#if __CUDA_ARCH__ >= 900
+                     "mbarrier.try_wait.parity.shared::cta.b64 ended, [%1], %2;\n"
+#else
+                     "mbarrier.test_wait.parity.shared::cta.b64 ended, [%1], %2;\n"
+#endif
+                     "selp.u32 %0, 1, 0, ended;\n"
+                     "}"
+                     : "=r"(ended)
+                     : "r"(barrier), "r"(parity)
+                     : "memory");
+    } while (!ended);
 }
 
 }  // namespace ptx

@@ -8,7 +8,7 @@
 struct Config {
     static constexpr int num_threads = 64;
     static constexpr int min_blocks = 1;
-    static constexpr int smem_bytes = 50368;
+    static constexpr int smem_bytes = 50400;
     static constexpr int head_dim = 512;
     using Element = ftj::Bf16;
     using KCodec = ftj::Codec16Bit<Element>;
