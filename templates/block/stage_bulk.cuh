@@ -39,9 +39,9 @@ struct Stage {
     static constexpr int barrier_bytes = Stages::barrier_bytes;
     // Whether a block looks its first tiles up early (first_tiles.cuh): each is in one page, and
     // what is known of them lies where warps merge, whose rings all meet before they do.
-    static constexpr bool is_early =
-        Row::k_blocks + Row::v_blocks == 0 && num_pages == 1 && ring_warps > 1 &&
-        !Config::has_runs && ring_warps == warps * Config::unit_heads && Config::num_warps >= 4;
+    static constexpr bool is_early = num_pages == 1 && ring_warps > 1 && !Config::has_runs &&
+                                     ring_warps == warps * Config::unit_heads &&
+                                     Config::num_warps >= 4;
 
     // Where 16 rows of an array start in a stage, the first of them row `at` of the tile.
     static constexpr int k_codes(int at) {
