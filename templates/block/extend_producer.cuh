@@ -105,8 +105,8 @@ private:
         order.slot = work.slot;
         order.follows_maximum = 0;
         if (work.parts)
-            pointer<Split>(p.splits)[ptx::block_index()] = {
-                work.unit.request, work.unit.index, work.unit.head, work.slot, work.parts, {}};
+            pointer<Split>(p.splits)[ptx::block_index()] =
+                Split::of(work.unit, work.slot, work.parts);
         if (order.end == order.unit.tile) {
             auto last = orders;
             last.advance();  // of two

@@ -133,12 +133,12 @@ struct GroupRows {
         rescale(out);
     }
 
-    // The four threads of a row trade what they have of 32 columns, so that each writes eight
-    // neighbours, and a row gets 64 bytes at a time: a store costs as much for each row that it
-    // meets, however little it brings.
+    // Pairs of threads trade halves of what they have of 16 columns, so that each writes four
+    // neighbours, and four threads whole sectors.
     __device__ __forceinline__ void write_outputs(const ftj_extend_params& p, const Unit& unit,
                                                   const Outputs& out) const {
         const uint32_t c = ptx::thread_index() % 4;
+        const bool is_odd = c % 2;
 #pragma unroll
         for (int h = 0; h < 2; h++) {
             const uint32_t mine = row + 8 * h + ptx::thread_index() % warp_size / 4;
@@ -148,16 +148,15 @@ struct GroupRows {
             const int64_t token = int64_t(unit.run.first) + query;
             const FinalRow end = finalise(p.sinks, q_head, reference[h], sum[h]);
             auto* o = pointer<typename Element::Storage>(p.o) + token * p.o_token_stride +
-                      q_head * p.o_head_stride + 8 * c;
+                      q_head * p.o_head_stride + 8 * is_odd + 4 * (c / 2);
 #pragma unroll
-            for (int i = 0; i < head_dim / 2; i += 16) {
-                ptx::Words4 words;
-#pragma unroll
-                for (int j = 0; j < 4; j++)
-                    words.w[j] = pack(out + i + 4 * j + 2 * h, end.factor);
-                words = turned(words, c);
+            for (int i = 0; i < head_dim / 2; i += 8) {
+                const uint32_t left = pack(out + i + 2 * h, end.factor);
+                const uint32_t right = pack(out + i + 4 + 2 * h, end.factor);
+                const uint32_t other = ptx::shfl_xor(is_odd ? left : right, 1);
+                const ptx::Words2 words = {{is_odd ? other : left, is_odd ? right : other}};
                 if (is_there)
-                    *reinterpret_cast<ptx::Words4*>(o + 2 * i) = words;
+                    *reinterpret_cast<ptx::Words2*>(o + 2 * i) = words;
             }
             if (p.lse && is_there && c == 0)
                 pointer<float>(p.lse)[token * (p.num_kv_heads * p.group) + q_head] = end.lse;
@@ -189,27 +188,6 @@ struct GroupRows {
     }
 
 private:
-    // Word j of thread c of four to be word c of thread j.
-    static __device__ __forceinline__ ptx::Words4 turned(const ptx::Words4& of, uint32_t c) {
-        const bool is_odd = c % 2, is_high = c / 2;
-        uint32_t pairs[2][2];
-#pragma unroll
-        for (int j = 0; j < 2; j++) {
-            const uint32_t left = of.w[2 * j], right = of.w[2 * j + 1];
-            const uint32_t other = ptx::shfl_xor(is_odd ? left : right, 1);
-            pairs[j][0] = is_odd ? other : left;
-            pairs[j][1] = is_odd ? right : other;
-        }
-        ptx::Words4 to;
-#pragma unroll
-        for (int i = 0; i < 2; i++) {
-            const uint32_t other = ptx::shfl_xor(is_high ? pairs[0][i] : pairs[1][i], 2);
-            to.w[i] = is_high ? other : pairs[0][i];
-            to.w[2 + i] = is_high ? pairs[1][i] : other;
-        }
-        return to;
-    }
-
     static __device__ __forceinline__ uint32_t pack(const float* two, float factor) {
         return GroupMma<Element>::pack(two[0] * factor, two[1] * factor);
     }
