@@ -108,6 +108,7 @@ static const struct bench_shape extend_shapes[] = {
      .more_batch = 63, .more_context = 128, .more_fresh = 128},
 
     {"8k", "ragged", "the same prefill alone", 128, 32, 8, 1, 8192, 8192, .page = 64},
+    {"64x128", "ragged", "short ones alone", 128, 32, 8, 64, 128, 128, .page = 64},
 
     /* The same work whatever the context. */
     {"window-2k-of-8k", "window", "2048 visible keys", 128, 32, 8, 1, 8192, 4096, .page = 64,

@@ -257,11 +257,10 @@ void ftj_write_extend(struct ftj_text *text, const struct ftj_problem *problem,
 bool ftj_tune_extend_combine(const struct ftj_problem *problem, const struct ftj_device *device,
                              struct ftj_config *config)
 {
-    (void)device;
     (void)problem;
     *config = (struct ftj_config){
         .num_threads = 256,
-        .min_blocks = 1,
+        .min_blocks = device->features & FTJ_HAS_CP_ASYNC ? 6 : 4, /* they wait for memory */
         .rows_per_block = 8, /* what every tile of rows is a multiple of */
         .smem_bytes = 256 * PART_SUM_BYTES,
     };

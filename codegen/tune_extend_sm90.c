@@ -22,7 +22,7 @@
 #define LANES            32u
 #define SCALE_BYTES      4u
 #define TURN_BARRIER     8u /* of a consumer */
-#define TENSOR_BARRIER   8u
+#define TENSOR_BARRIER   8u /* of a stage */
 #define LEAST_TENSOR_RUN 32u
 #define SM_REGISTERS     65536u
 
@@ -129,7 +129,8 @@ static uint32_t smem_bytes(const struct ftj_problem *problem, const struct shape
     return (rows + keys) * row_bytes + slots * (code_rows(problem, shape) * coded + CODE_BARRIER) +
            (coded ? keys / 2 * SCALE_BYTES : 0) + WORK_BYTES + ORDERS * ORDER_BYTES +
            (ORDERS + shape->query_stages + shape->stages) * BARRIER_BYTES +
-           (tensor_run(problem, shape) ? TENSOR_BARRIER : 0) + shape->consumers * TURN_BARRIER +
+           (tensor_run(problem, shape) ? shape->stages * TENSOR_BARRIER : 0) +
+           shape->consumers * TURN_BARRIER +
            (problem->k_format == FTJ_KV_16BIT ? 0 : shape->consumers * own * SCALE_BYTES);
 }
 

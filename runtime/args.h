@@ -12,6 +12,9 @@ FTJ_NODISCARD ftj_status ftj_args_decode(const struct ftj_attention *attn,
                                          const ftj_decode_args *args, ftj_decode_params *params);
 FTJ_NODISCARD ftj_status ftj_args_extend(const struct ftj_attention *attn,
                                          const ftj_extend_args *args, ftj_extend_params *params);
+/* What its tensor copies read, when the arguments are checked. */
+FTJ_NODISCARD ftj_status ftj_args_tensors(const struct ftj_attention *attn,
+                                          const ftj_extend_args *args, ftj_extend_params *params);
 /* An extend's, checked, for decode's kernels. */
 void ftj_args_short(const struct ftj_attention *attn, const ftj_extend_args *args,
                     const ftj_extend_params *extend, ftj_decode_params *params);

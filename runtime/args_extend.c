@@ -126,9 +126,8 @@ static ftj_tensor new_tensor(const ftj_extend_args *args, uint64_t rows, int64_t
     };
 }
 
-/* What the kernel's tensor copies read, if it has any. */
-static ftj_status set_tensors(const struct ftj_attention *attn, const ftj_extend_args *args,
-                              ftj_extend_params *params)
+ftj_status ftj_args_tensors(const struct ftj_attention *attn, const ftj_extend_args *args,
+                            ftj_extend_params *params)
 {
     struct ftj_backend *backend = &attn->ctx->backend;
     const uint32_t run = attn->kernels[FTJ_KERNEL_EXTEND]->config.tensor_run;
@@ -188,6 +187,5 @@ ftj_status ftj_args_extend(const struct ftj_attention *attn, const ftj_extend_ar
     params->softcap = attn->desc.softcap;
     params->score_scale =
         attn->desc.softcap > 0.0f ? attn->desc.sm_scale : attn->desc.sm_scale * log2e;
-    status = ftj_set_cache(attn, &args->cache, &params->cache);
-    return status ? status : set_tensors(attn, args, params);
+    return ftj_set_cache(attn, &args->cache, &params->cache);
 }

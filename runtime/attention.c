@@ -248,6 +248,9 @@ ftj_status ftj_attention_extend(ftj_attention *attn, const ftj_extend_args *args
         return launch_decode(attn, &attn->short_runs, attn->short_runs.unit_columns, &decode,
                              stream);
     }
+    status = ftj_args_tensors(attn, args, &params);
+    if (status)
+        return status;
     status = launch(attn, extend, attn->extend_blocks, &params, sizeof(params), stream);
     if (status)
         return status;

@@ -2,6 +2,12 @@
 // The producer warpgroup of an extend: it walks the block's share of the work, and brings the
 // queries and the tiles of each unit, as far ahead as the rings have stages. A step is a tile of K
 // or of V, in turn.
+//
+// Its warps do not wait for one another: each takes an order, does its part of it and gives it
+// back, as consumers do. One thread gives the orders, and has the next one ready before there is
+// room for it: units of a tile or two leave no time to look for it then. Where tensor copies bring
+// the tiles, a warp starts those, another one clears what nobody may see of what has come, which
+// the first must not wait for, and two bring the queries. Else all warps do all of it.
 #pragma once
 #include "block/code_feed.cuh"
 #include "block/group_queries.cuh"
@@ -26,8 +32,9 @@ struct ExtendProducer {
     static constexpr bool has_values = !Config::KWiden::is_coded || !Config::VWiden::is_coded;
 
     static __device__ __forceinline__ void run(const ftj_extend_params& p, Work& work) {
-        const uint32_t warp = ptx::shfl(ptx::thread_index() / warp_size, 0);
-        TensorFeed<Config> tensors(Rings::tensor_barrier());
+        const uint32_t warp = ptx::uniform(ptx::thread_index() / warp_size);
+        TensorFeed<Config> tensors;
+        uint32_t clear_rounds = 0;
         typename Rings::OrderCursor orders;
         typename Rings::QueryCursor queries;
         typename Rings::TileCursor tiles;
@@ -37,55 +44,77 @@ struct ExtendProducer {
                        ptx::shared_address(ptx::dynamic_shared()) + Rings::Smem::code_barriers);
         for (;; orders.advance()) {
             Order& order = orders.order();
-            orders.wait_free();
-            if (ptx::thread_index() == 0) {
-                give(p, work, orders);
-                ptx::mbarrier_arrive(orders.filled());
+            if (warp == giver / warp_size) {
+                if (ptx::thread_index() == giver && work.is_taken)
+                    work.advance(p);
+                orders.wait_free();
+                if (ptx::thread_index() == giver) {
+                    work.is_taken = give(p, work, orders);
+                    ptx::mbarrier_arrive(orders.filled());
+                }
             }
-            ptx::sync_group(1, feed_threads);
+            orders.wait_filled();
             if (order.end == order.unit.tile)
                 return;
-            queries.wait_free();
-            feed_queries(p, order.unit, queries.tile(), 0, Config::block_rows);
-            ptx::cp_async_mbarrier_arrive(queries.filled());
-            queries.advance();
-            const auto keys = TileKeys::of(order.unit);
-            uint32_t first = 2 * order.unit.tile;
-            if constexpr (has_codes) {
-                const uint32_t end = 2 * min_of(order.end, keys.cached_tiles);
-                feed_codes(p, order, keys, end, codes, tiles);
-                first = max_of(first, end);
-            }
-            if constexpr (!Rings::by_tensor)
+            if constexpr (Rings::by_tensor) {
+                const auto keys = TileKeys::of(order.unit);
+                if (warp == 0)
+                    feed_tensors(p, order, keys, tensors, tiles);
+                else if (warp == 1)
+                    clear_tensors(order, keys, tensors, tiles, clear_rounds);
+                else
+                    bring_queries(p, order, queries);
+            } else {
+                bring_queries(p, order, queries);
+                const auto keys = TileKeys::of(order.unit);
+                uint32_t first = 2 * order.unit.tile;
+                if constexpr (has_codes) {
+                    const uint32_t end = 2 * min_of(order.end, keys.cached_tiles);
+                    feed_codes(p, order, keys, end, codes, tiles);
+                    first = max_of(first, end);
+                }
                 feed_values(p, order, keys, first, tiles);
-            else if (warp == 0)
-                feed_tensors(p, order, keys, tensors, tiles);
+            }
+            orders.give_back();
         }
     }
 
 private:
+    static constexpr uint32_t giver = 96;  // the thread that gives orders: one that brings queries
+
+    static __device__ __forceinline__ void bring_queries(const ftj_extend_params& p,
+                                                         const Order& order,
+                                                         typename Rings::QueryCursor& queries) {
+        queries.wait_free();
+        feed_queries<Config, Rings::query_threads>(p, order.unit, queries.tile(), 0,
+                                                   Config::block_rows);
+        ptx::cp_async_mbarrier_arrive(queries.filled());
+        queries.advance();
+    }
+
     // What the block does next, by one thread: what the order before the last has left out of
     // range, once more; else the next part of its work. When there is none, the last order is
     // looked at too.
-    static __device__ __forceinline__ void give(const ftj_extend_params& p, Work& work,
+    static __device__ __forceinline__ bool give(const ftj_extend_params& p, Work& work,
                                                 const typename Rings::OrderCursor& orders) {
         Order& order = orders.order();
         if (take_anew(order, order))
-            return;
-        work.advance(p);
+            return false;
         order.unit = work.unit;
         order.end = work.end;
         order.slot = work.slot;
         order.follows_maximum = 0;
         if (work.parts)
-            pointer<Split>(p.splits)[ptx::block_index()] = {
-                work.unit.request, work.unit.index, work.unit.head, work.slot, work.parts, {}};
+            pointer<Split>(p.splits)[ptx::block_index()] =
+                Split::of(work.unit, work.slot, work.parts);
         if (order.end == order.unit.tile) {
             auto last = orders;
             last.advance();  // of two
             last.wait_free();
             take_anew(last.order(), order);
+            return false;
         }
+        return true;
     }
     static __device__ __forceinline__ bool take_anew(Order& from, Order& order) {
         if (from.out_of_range == 0)
@@ -110,10 +139,30 @@ private:
             tensors.copy_keys(p, head, tiles.tile(), tiles.filled());
             tiles.advance();
             tiles.wait_free();
-            tensors.copy_values(p, head, tiles.tile(), tiles.filled());
+            tensors.copy_values(p, head, tiles.tile(),
+                                tensors.is_whole() ? tiles.filled() : tiles.unclear());
             tiles.advance();
             if (++tile < end)
                 tensors.find(p, unit, keys.is_cached(tile), keys.first(tile));
+        }
+    }
+
+    // Values with rows that nobody may see, by another warp, for they have to come first.
+    static __device__ __forceinline__ void clear_tensors(const Order& order, const TileKeys& keys,
+                                                         TensorFeed<Config>& tensors,
+                                                         typename Rings::TileCursor& tiles,
+                                                         uint32_t& rounds) {
+        const uint32_t end = order.end;
+#pragma unroll 1
+        for (uint32_t tile = order.unit.tile; tile < end; tile++) {
+            tiles.advance();
+            tensors.look_at(order.unit, keys.is_cached(tile), keys.first(tile));
+            if (!tensors.is_whole()) {
+                ptx::mbarrier_wait(tiles.unclear(), rounds >> tiles.stage & 1);
+                rounds ^= 1u << tiles.stage;
+                tensors.clear_unseen(tiles.tile(), tiles.filled());
+            }
+            tiles.advance();
         }
     }
 

@@ -45,16 +45,19 @@ struct GroupRows {
     uint32_t factors_at;  // shared address of its rows' factors over codes (GroupQueries), or 0
     uint32_t plain_end;   // tile up to which there is nothing to mask and nothing to seek
 
-    __device__ __forceinline__ void begin(const ftj_extend_params& p, const Unit& unit,
-                                          uint32_t first_row, bool follows_maximum) {
+    __device__ __forceinline__ void begin(uint32_t first_row, bool follows_maximum) {
         row = ptx::uniform(first_row);
-        const SeenKeys its = SeenKeys::find(p, unit, {0, unit.run.length}, row, 16);
-        seen = {ptx::uniform(its.by_all.begin), ptx::uniform(its.by_all.end)};
         reference[0] = reference[1] = lowest_score;
         sum[0] = sum[1] = 0;
         follows = ptx::uniform(always_follows || follows_maximum);
         seeks = 1;
         plain_end = factors_at = 0;
+    }
+
+    // Before the first weigh(), and best under a product: it takes divisions.
+    __device__ __forceinline__ void find_seen(const ftj_extend_params& p, const Unit& unit) {
+        const SeenKeys its = SeenKeys::find(p, unit, {0, unit.run.length}, row, 16);
+        seen = {ptx::uniform(its.by_all.begin), ptx::uniform(its.by_all.end)};
     }
 
     // ---- softmax -------------------------------------------------------------------------------
@@ -107,11 +110,12 @@ struct GroupRows {
 
     // Whether a sum or an output has left the range: not of a reference that follows the maximum.
     __device__ __forceinline__ bool is_out_of_range(const Outputs& out) const {
-        float nothing = 0.0f;
+        float nothing[4] = {};
 #pragma unroll
         for (int i = 0; i < head_dim / 2; i++)
-            nothing = ptx::fma_rn(out[i], 0.0f, nothing);
-        return !follows && ptx::any(!(sum[0] <= most_sum && sum[1] <= most_sum && nothing == 0.0f));
+            nothing[i % 4] = ptx::fma_rn(out[i], 0.0f, nothing[i % 4]);
+        const float all = nothing[0] + nothing[1] + (nothing[2] + nothing[3]);
+        return !follows && ptx::any(!(sum[0] <= most_sum && sum[1] <= most_sum && all == 0.0f));
     }
 
     // References near the maximum, as those take them to be who add up parts. Exact.

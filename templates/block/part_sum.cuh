@@ -39,14 +39,12 @@ struct PartSum {
         }
     }
 
-    // Parts share, share + shares, ... of `count`; part i is row row_of(i). Nine are on their way
-    // at once, for each is a trip to memory: what one of four shares has of the 33 parts that 264
-    // blocks make of one request of 8 kv heads.
-    template <uint32_t quads, class RowOf>
+    // Parts share, share + shares, ... of `count`; part i is row row_of(i). So many are on their
+    // way at once, for each is a trip to memory.
+    template <uint32_t quads, uint32_t at_once, class RowOf>
     static __device__ __forceinline__ PartSum of(uint64_t partial_out, uint64_t partial_state,
                                                  uint32_t quad, uint32_t count, uint32_t share,
                                                  uint32_t shares, const RowOf& row_of) {
-        constexpr uint32_t at_once = 9;
         const auto* outs = pointer<const Quad>(partial_out) + quad;
         const auto* states = pointer<const ptx::Words2>(partial_state);
         PartSum all = none();

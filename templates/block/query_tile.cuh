@@ -84,12 +84,19 @@ private:
 
 // What a block tells the combine of the one unit it may leave to others: the last it starts.
 struct Split {
-    uint32_t request;
-    uint32_t index;  // of the query tile
+    uint32_t first_query;  // of the request: row of qo_indptr
+    uint32_t first_row;    // of the unit, in the request
+    uint32_t end_row;
     uint32_t head;
     uint32_t slot;   // of the first part; part i > 0 is slot 2 * (block + i)
     uint32_t parts;  // 0: every unit that starts here ends here
-    uint32_t unused[3];
+    uint32_t unused[2];
+
+    template <class Config>
+    static __device__ __forceinline__ Split of(const QueryTile<Config>& unit, uint32_t slot,
+                                               uint32_t parts) {
+        return {unit.run.first, unit.first_row, unit.end_row, unit.head, slot, parts, {}};
+    }
 };
 
 template <class Config>

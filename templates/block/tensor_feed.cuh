@@ -23,23 +23,18 @@ struct TensorFeed {
     static_assert(tokens % run_rows == 0 && runs * panels <= warp_size, "a lane for each copy");
 
     uint32_t lane;
-    uint32_t barrier;  // where values with rows that nobody may see are awaited
-    uint32_t round;    // its parity
-    uint32_t slot;     // of the first row of this lane's run
+    uint32_t slot;  // of the first row of this lane's run
     uint32_t page;
     KeyRange seen;  // of the tile's rows
     bool is_cached;
 
-    __device__ __forceinline__ explicit TensorFeed(uint32_t values_barrier)
-        : lane(ptx::thread_index() % warp_size), barrier(values_barrier), round(0) {}
+    __device__ __forceinline__ TensorFeed() : lane(ptx::thread_index() % warp_size) {}
 
     // Where the rows of the tile from `first` on are, in the cache or beside it.
     __device__ __forceinline__ void find(const ftj_extend_params& p, const QueryTile<Config>& unit,
                                          bool in_cache, uint32_t first) {
-        const KeyRange keys = in_cache ? unit.cached : unit.fresh;
         const uint32_t token = first + lane % runs * run_rows;
-        seen = {min_of(keys.begin - min_of(keys.begin, first), tokens),
-                min_of(keys.end - min_of(keys.end, first), tokens)};
+        look_at(unit, in_cache, first);
         is_cached = in_cache;
         page = 0;
         slot = unit.run.first - unit.run.position + token;
@@ -50,18 +45,27 @@ struct TensorFeed {
         }
     }
 
+    // Which rows of that tile somebody may see.
+    __device__ __forceinline__ void look_at(const QueryTile<Config>& unit, bool in_cache,
+                                            uint32_t first) {
+        const KeyRange keys = in_cache ? unit.cached : unit.fresh;
+        seen = {min_of(keys.begin - min_of(keys.begin, first), tokens),
+                min_of(keys.end - min_of(keys.end, first), tokens)};
+    }
+    __device__ __forceinline__ bool is_whole() const {
+        return seen.begin == 0 && seen.end == tokens;
+    }
+
     __device__ __forceinline__ void copy_keys(const ftj_extend_params& p, uint32_t head,
                                               uint32_t tile, uint32_t filled) const {
         copy(is_cached ? p.k_tensor : p.k_new_tensor, head, tile, filled);
     }
     __device__ __forceinline__ void copy_values(const ftj_extend_params& p, uint32_t head,
-                                                uint32_t tile, uint32_t filled) {
-        const bool is_whole = seen.begin == 0 && seen.end == tokens;
-        copy(is_cached ? p.v_tensor : p.v_new_tensor, head, tile, is_whole ? filled : barrier);
-        if (is_whole)
-            return;
-        ptx::mbarrier_wait(barrier, round);
-        round ^= 1;
+                                                uint32_t tile, uint32_t counted) const {
+        copy(is_cached ? p.v_tensor : p.v_new_tensor, head, tile, counted);
+    }
+    // Values that have come, of a tile that is not whole.
+    __device__ __forceinline__ void clear_unseen(uint32_t tile, uint32_t filled) const {
         clear(tile, 0, seen.begin);
         clear(tile, max_of(seen.begin, seen.end), tokens);
         ptx::fence_proxy_async_shared();  // the products read through another proxy

@@ -24,30 +24,38 @@ struct FeedPass {
     static __device__ __forceinline__ uint32_t chunk() { return ptx::thread_index() % chunks; }
 };
 
-// Rows of a unit's queries, from `begin` to `end`: a swizzled tile per 64 of them.
-template <class Config>
+// Rows of a unit's queries, from `begin` to `end`: a swizzled tile per 64 of them. By so many
+// threads, a power of two.
+template <class Config, uint32_t threads = feed_threads>
 static __device__ __forceinline__ void feed_queries(const ftj_extend_params& p,
                                                     const QueryTile<Config>& unit, uint32_t shared,
                                                     uint32_t begin, uint32_t end) {
-    using Pass = FeedPass<Config::head_dim>;
     using Tile = SwizzledTile<64, Config::head_dim>;
-    const uint32_t chunk = Pass::chunk();
-    const uint32_t queries_on = Pass::rows / p.group, heads_on = Pass::rows % p.group;  // a pass
-    const uint32_t first = begin + Pass::row();
-    uint32_t query = (unit.first_row + first) / p.group;
-    uint32_t head = (unit.first_row + first) % p.group;  // of the group
-    const uint64_t from = p.q + chunk * 16;
+    constexpr uint32_t chunks = Config::head_dim / 8, rows = threads / chunks;  // of a pass
+    const uint32_t thread = ptx::thread_index() % threads;
+    const uint32_t first = thread / chunks, chunk = thread % chunks;
+    const uint32_t row = unit.first_row + begin + first, query = row / p.group;
+    const int64_t token_bytes = 2 * p.q_token_stride, head_bytes = 2 * p.q_head_stride;
+    const uint32_t queries_on = rows / p.group, heads_on = rows % p.group;
+    const int64_t on = queries_on * token_bytes + heads_on * head_bytes;
+    const int64_t wrap = token_bytes - p.group * head_bytes;
+    uint32_t head = row - query * p.group;  // of the group
+    uint64_t from = p.q + chunk * 16 + (int64_t(unit.run.first) + query) * token_bytes +
+                    (unit.head * p.group + head) * head_bytes;
+    uint32_t to = shared + begin / 64 * Tile::bytes + Tile::at(first, chunk);
+    const int32_t left = unit.end_row - unit.first_row - first;
+#pragma unroll 1
+    for (uint32_t at = begin; at < end; at += 64, to += Tile::bytes) {
 #pragma unroll 2
-    for (uint32_t pass = begin; pass < end; pass += Pass::rows) {
-        const uint32_t at = pass + Pass::row();
-        const bool is_there = unit.first_row + at < unit.end_row;
-        const int64_t row = (int64_t(unit.run.first) + query) * p.q_token_stride +
-                            (unit.head * p.group + head) * p.q_head_stride;
-        ptx::cp_async_of<16>(shared + at / 64 * Tile::bytes + Tile::at(at % 64, chunk),
-                             pointer<const void>(from + row * 2), is_there ? 16 : 0);
-        const bool wraps = head + heads_on >= p.group;
-        head += heads_on - (wraps ? p.group : 0);
-        query += queries_on + wraps;
+        for (uint32_t i = 0; i < 64; i += rows) {
+            const bool is_there = int32_t(at + i) < left;
+            ptx::cp_async_of<16>((to ^ i % 8 * 16) + i * 128, pointer<const void>(from),
+                                 is_there ? 16 : 0);
+            head += heads_on;
+            from += on;
+            if (head >= p.group)
+                head -= p.group, from += wrap;
+        }
     }
 }
 
@@ -67,6 +75,8 @@ struct TileFeed {
     static constexpr uint32_t page_run = page_power < tokens ? page_power : tokens;
     static constexpr bool by_run = !Config::slot_table && page_run >= Pass::rows;
     static constexpr uint32_t warp_rows = Pass::rows / (feed_threads / warp_size);  // of a pass
+    // Beside codes, these are few, and registers fewer.
+    static constexpr int at_once = Config::KWiden::is_coded || Config::VWiden::is_coded ? 1 : 2;
     static_assert(warp_rows && tokens / Pass::rows * warp_rows <= warp_size,
                   "a lane for each of a warp's rows");
 
@@ -126,7 +136,7 @@ struct TileFeed {
                 return;
             }
         }
-#pragma unroll 2
+#pragma unroll at_once
         for (uint32_t at = 0; at < tokens; at += Pass::rows) {
             const uint32_t row = at + Pass::row();
             const uint32_t lane = by_run ? at / page_run

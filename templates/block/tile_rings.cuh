@@ -23,6 +23,7 @@ struct TileRings {
     static constexpr uint32_t consumer_lanes = 128 * Config::num_consumers;
     static constexpr bool is_coded = Config::KWiden::is_coded || Config::VWiden::is_coded;
     static constexpr bool by_tensor = Config::tensor_run > 0;  // K and V come by tensor copies
+    static constexpr uint32_t query_threads = by_tensor ? feed_threads / 2 : feed_threads;
     using Scales = ScaleColumns<tokens>;
 
     // A unit, or the block's part of one.
@@ -51,7 +52,7 @@ struct TileRings {
             barriers + 16 * (order_stages + query_stages + num_stages);
         static constexpr int tensor_barrier =
             code_barriers + (is_coded ? CodeFeed<Config>::barrier_bytes : 0);
-        static constexpr int turns = tensor_barrier + (by_tensor ? 8 : 0);
+        static constexpr int turns = tensor_barrier + (by_tensor ? 8 * num_stages : 0);
         static constexpr int own_factors = 4 * (tokens > 64 ? tokens : 64);
         static constexpr int factors = turns + 8 * Config::num_consumers;
         static constexpr int bytes =
@@ -70,10 +71,11 @@ struct TileRings {
 
         __device__ __forceinline__ explicit Cursor(uint32_t first = 0) : stage(first), round(0) {}
         // How many arrivals fill a stage.
-        static __device__ __forceinline__ void init(uint32_t arrivals) {
+        static __device__ __forceinline__ void init(uint32_t arrivals,
+                                                    uint32_t free_arrivals = consumer_lanes) {
             for (uint32_t i = 0; i < stages; i++) {
                 ptx::mbarrier_init(barrier(i), arrivals);
-                ptx::mbarrier_init(barrier(i) + 8, consumer_lanes);
+                ptx::mbarrier_init(barrier(i) + 8, free_arrivals);
             }
         }
         __device__ __forceinline__ uint32_t filled() const { return barrier(stage); }
@@ -131,6 +133,10 @@ struct TileRings {
         __device__ __forceinline__ uint32_t tile() const {
             return this->shared() + Smem::tiles + this->stage * Smem::tile_bytes;
         }
+        // Where values are awaited that are to be cleared before they are handed on.
+        __device__ __forceinline__ uint32_t unclear() const {
+            return this->shared() + Smem::tensor_barrier + this->stage * 8;
+        }
         // Descriptors: of the first stage, and of what is there in this one.
         static __device__ __forceinline__ uint32_t over_dims() {
             return Products::Keys::over_dims(TileCursor::shared() + Smem::tiles);
@@ -179,20 +185,15 @@ struct TileRings {
         }
     };
 
-    // Where the producer awaits values by itself.
-    static __device__ __forceinline__ uint32_t tensor_barrier() {
-        return ptx::shared_address(ptx::dynamic_shared()) + Smem::tensor_barrier;
-    }
-
     // By one thread.
     static __device__ __forceinline__ void init() {
-        OrderCursor::init(1);
+        OrderCursor::init(1, consumer_lanes + feed_threads);
         for (OrderCursor orders; orders.round == 0; orders.advance())
             orders.order().out_of_range = 0;
-        QueryCursor::init(feed_threads);
+        QueryCursor::init(query_threads);
         TileCursor::init(by_tensor ? 1 : feed_threads);
-        if constexpr (by_tensor)
-            ptx::mbarrier_init(tensor_barrier(), 1);
+        for (TileCursor tiles; by_tensor && tiles.round == 0; tiles.advance())
+            ptx::mbarrier_init(tiles.unclear(), 1);
         for (uint32_t group = 0; group < Config::num_consumers; group++)
             ptx::mbarrier_init(TurnCursor::barrier(group), 128);
         if constexpr (is_coded)

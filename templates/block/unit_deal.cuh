@@ -10,6 +10,9 @@
 //
 // To start a unit costs a block as much time as a few tiles (its queries, the first tile without
 // another under it, its result), and it is counted so: a cost of unit_cost, then one of each tile.
+// That is what long units take. Beside requests dealt in rounds, units of few tiles are dealt
+// whole, to all blocks in equal shares, and the cut comes after them: whatever they take, all
+// blocks take as long.
 //
 // Nothing depends on anything but lengths and grid, so a replayed graph computes what an eager call
 // would, and the same bits.
@@ -20,6 +23,7 @@
 // on a kernel with setmaxnreg and calls within calls.
 #pragma once
 #include "block/query_tile.cuh"
+#include "block/unit_sums.cuh"
 
 namespace ftj {
 
@@ -37,6 +41,15 @@ struct RoundShare {
     }
 };
 
+// Whose units are dealt whole, when they are not in rounds.
+struct ShortRequest {
+    static constexpr uint32_t most_keys = 512;
+
+    static __device__ __forceinline__ bool is(const QueryRun& run, uint32_t in_rounds) {
+        return in_rounds == 0 && run.length <= most_keys;
+    }
+};
+
 template <class Config>
 struct UnitDeal {
     using Unit = QueryTile<Config>;
@@ -45,8 +58,8 @@ struct UnitDeal {
     static constexpr uint32_t max_long = 32;     // requests dealt in rounds
     static constexpr uint32_t min_share = 2;     // of the cut, a block's
     static constexpr uint32_t unit_cost = 3;     // to start one, in tiles
-    static constexpr uint32_t num_warps = num_threads / warp_size;
-    static constexpr int shared_bytes = num_warps * 16 + num_threads * 20;  // scratch: Sums
+    using Sums = UnitSums<num_threads>;
+    static constexpr int shared_bytes = Sums::shared_bytes;  // scratch
     static_assert(num_threads >= max_blocks, "a thread for each block's share");
 
     // Where a block stands in its rounds.
@@ -55,20 +68,35 @@ struct UnitDeal {
         uint32_t round;    // its next
     };
 
+    // Where the range of the cut begins.
+    struct Start {
+        uint32_t request;
+        uint32_t index;  // of the query tile
+        uint32_t head;
+        uint32_t tile;
+        uint32_t left;
+        uint32_t owed;
+    };
+
     // The part at hand: tiles unit.tile to `end` of the unit; none, when that is the same.
     Unit unit;
     uint32_t end;
-    uint32_t slot;   // of its partial result
-    uint32_t parts;  // of the unit, when this is the first of several; else 0
+    uint32_t slot;      // of its partial result
+    uint32_t parts;     // of the unit, when this is the first of several; else 0
+    uint32_t is_taken;  // it has been ordered
 
     uint32_t blocks;  // that have work
     uint32_t has_rounds;
     uint32_t num_long;  // requests dealt in rounds
     Rounds rounds;
-    uint32_t left;    // of the block's range, in cost
-    uint32_t owed;    // of it, for the start of the unit at `cut`
-    Unit cut;         // where the range goes on
-    uint32_t is_cut;  // the range is under way
+    // The block's range at hand: of units that are dealt whole, then of the cut.
+    uint32_t left;         // of it, in cost
+    uint32_t owed;         // of that, for the start of the unit at `cut`
+    Unit cut;              // where it goes on
+    uint32_t has_begun;    // what is at `cut` has been given out
+    uint32_t is_whole;     // units are dealt whole
+    uint32_t whole_share;  // of those, in cost
+    Start cut_start;       // of the other range
     uint32_t long_requests[max_long];
     uint32_t shares[max_blocks];  // of the cut, in cost
 
@@ -78,44 +106,49 @@ struct UnitDeal {
                                              UnitDeal& to) {
         Sums sums(shared);
         if (ptx::thread_index() == 0) {
-            to.end = to.unit.tile = to.parts = to.left = to.is_cut = 0;
+            to.end = to.unit.tile = to.parts = to.left = to.has_begun = 0;
             to.num_long = 0;
+            to.is_whole = to.is_taken = 1;
+            to.owed = unit_cost;
+            to.cut_start = {};
             to.rounds = {};
             to.has_rounds = 1;
             to.blocks = min_of(ptx::num_blocks(), max_blocks);
         }
+        if (ptx::thread_index() < max_blocks)
+            to.shares[ptx::thread_index()] = 0;
         ptx::sync_block();
         to.count(p, sums);
-        Rounds rounds = to.first_round(ptx::thread_index());
-        Range range = {};
-        uint64_t had = 0;
+        Ranges ranges = {};
+        // First the costs of the thread's share of all query tiles, then what of them the block's
+        // ranges begin in.
 #pragma unroll 1
-        for (Pass pass = Pass::rounds;; pass = pass == Pass::rounds ? Pass::costs : Pass::range) {
-            if (pass == Pass::range) {
+        for (bool enters = false;; enters = true) {
+            if (enters) {
                 sums.add_up();
-                to.share_out(sums.total.all, had);
-                range = to.find_range(sums);
+                to.share_out(sums.total);
+                ranges = to.find_ranges(sums);
             }
-            const bool walks = pass == Pass::costs || range.is_here;
             Unit at;
-            uint32_t left = walks ? sums.mine : 0;
+            uint32_t left = !enters || ranges.are_here ? sums.mine : 0;
             uint32_t index = left ? sums.start(at) : 0;
 #pragma unroll 1
-            while (pass == Pass::rounds
-                       ? to.next_of_rounds(p, ptx::thread_index(), rounds, at, index)
-                       : left-- > 0) {
+            while (left-- > 0) {
                 to.go(p, at, index, false);
-                const bool is_cut = at.index >= to.in_rounds(p, at.run);
-                const uint64_t cost = cost_of(at) * p.num_kv_heads;
-                if (pass == Pass::rounds)
-                    had += cost_of(at);
-                else if (pass == Pass::costs)
-                    sums.cost.add({cost, is_cut ? cost : 0});
-                else if ((is_cut || !to.has_rounds) && to.enter_range(at, cost, range))
-                    left = 0;
+                const uint32_t in_rounds = to.in_rounds(p, at.run);
+                const bool is_short = ShortRequest::is(at.run, in_rounds);
+                const bool is_rest = !is_short && at.index >= in_rounds;
+                const uint64_t cost = uint64_t(cost_of(at)) * p.num_kv_heads;
+                if (!enters) {
+                    sums.cost.add({cost, is_short ? cost : 0, is_rest ? cost : 0});
+                    if (at.index < in_rounds && to.may_have_rounds())
+                        to.add_rounds(at, p.num_kv_heads);
+                } else if (!to.has_rounds || is_short || is_rest) {
+                    to.enter_range(at, cost, ranges, to.has_rounds && is_short);
+                }
                 index = at.index + 1;
             }
-            if (pass == Pass::range)
+            if (enters)
                 break;
         }
         ptx::sync_block();
@@ -125,110 +158,45 @@ struct UnitDeal {
     __device__ __forceinline__ void advance(const ftj_extend_params& p) {
         parts = 0;
         uint32_t index = 0;
-        const bool in_rounds = has_rounds && ptx::block_index() < blocks &&
-                               next_of_rounds(p, ptx::block_index(), rounds, unit, index);
+        const bool in_rounds =
+            has_rounds && ptx::block_index() < blocks && next_of_rounds(p, index);
         if (in_rounds || step(p, index))
             go(p, in_rounds ? unit : cut, index, !in_rounds && has_rounds);
         if (in_rounds) {
             end = unit.tiles;
             return;
         }
-        if (left <= owed) {
+        if (left <= least()) {
             end = unit.tile;
             return;
         }
         unit = cut;
-        const uint32_t mine = min_of(unit.tiles - unit.tile, left - owed);
+        const uint32_t mine = is_whole ? unit.tiles : min_of(unit.tiles - unit.tile, left - owed);
         end = unit.tile + mine;
-        slot = 2 * ptx::block_index() + is_cut;
-        left -= owed + mine;
+        if (!is_whole)
+            slot = 2 * ptx::block_index() + has_begun;
+        left -= min_of(left, owed + mine);
         owed = unit_cost;  // for the next
-        is_cut = 1;
+        has_begun = 1;
         if (unit.tile == 0 && end != unit.tiles)
             parts = count_parts(unit.tiles - end);
     }
 
 private:
-    // What deal() walks over query tiles for, in this order: the cost of all rounds of the block
-    // that has the thread's index; that of the thread's share of all query tiles; the start of the
-    // block's range.
-    enum class Pass { rounds, costs, range };
-
-    // Of query tiles.
-    struct Cost {
-        uint64_t all;
-        uint64_t cut;  // of those that are not dealt in rounds
-
-        __device__ __forceinline__ void add(const Cost& other) {
-            all += other.all;
-            cut += other.cut;
-        }
+    // The ranges of this block, where the thread at hand is to look for their starts: the cost
+    // before them, from the thread's first query tile of their kind.
+    struct Ranges {
+        uint64_t to_whole;
+        uint64_t to_cut;
+        bool are_here;
     };
-
-    // Each thread counts the query tiles of a run of requests, then the cost of a run of query
-    // tiles.
-    struct Sums {
-        // In shared memory.
-        Cost* costs;
-        Cost* warp_costs;
-        uint32_t* query_tiles;
-        // This thread's.
-        uint32_t requests = 0;  // of a run
-        uint32_t first = 0;     // query tile
-        uint32_t mine = 0;      // how many they are
-        Cost cost = {};
-        Cost before = {};  // of the threads before it
-        Cost total = {};   // of all threads
-
-        explicit __device__ __forceinline__ Sums(unsigned char* shared)
-            : costs(reinterpret_cast<Cost*>(shared)), warp_costs(costs + num_threads),
-              query_tiles(reinterpret_cast<uint32_t*>(warp_costs + num_warps)) {}
-
-        __device__ __forceinline__ void add_up() {
-            const uint32_t thread = ptx::thread_index(), warp = thread / warp_size;
-            costs[thread] = cost;
-            ptx::sync_block();
-            Cost sum = {};
-#pragma unroll 1
-            for (uint32_t t = warp * warp_size; t < (warp + 1) * warp_size; t++) {
-                if (t == thread)
-                    before = sum;
-                sum.add(costs[t]);
-            }
-            warp_costs[warp] = sum;
-            ptx::sync_block();
-#pragma unroll 1
-            for (uint32_t w = 0; w < num_warps; w++) {
-                if (w == warp)
-                    before.add(total);
-                total.add(warp_costs[w]);
-            }
-        }
-
-        // Where to go() from `at` to be at the first of this thread's query tiles. There must be
-        // one.
-        __device__ __forceinline__ uint32_t start(Unit& at) const {
-            uint32_t index = first, thread = 0;
-#pragma unroll 1
-            for (; index >= query_tiles[thread]; thread++)
-                index -= query_tiles[thread];
-            at = {};
-            at.request = thread * requests - 1;
-            return index;
-        }
-    };
-
-    // This block's range of the cut, where the thread at hand is to look for its first tile.
-    struct Range {
-        uint64_t skip;  // cost before it, from the thread's first query tile that is cut
-        bool is_here;
-    };
+    static constexpr uint64_t not_here = ~0ull;
 
     __device__ __forceinline__ uint32_t in_rounds(const ftj_extend_params& p,
                                                   const QueryRun& run) const {
         return RoundShare::of(Unit::tiles_of(run, p.group), p.num_kv_heads, blocks).query_tiles;
     }
-    static __device__ __forceinline__ uint64_t cost_of(const Unit& unit) {
+    static __device__ __forceinline__ uint32_t cost_of(const Unit& unit) {
         return unit.tiles + unit_cost;
     }
 
@@ -248,40 +216,53 @@ private:
             if (place < max_long)
                 long_requests[place] = r;
         }
-        sums.query_tiles[thread] = query_tiles;
-        ptx::sync_block();
-        query_tiles = 0;
-        for (uint32_t t = 0; t < min_of(num_threads, p.requests.batch); t++)
-            query_tiles += sums.query_tiles[t];
-        const uint32_t share = (query_tiles + num_threads - 1) / num_threads;
-        sums.first = min_of(thread * share, query_tiles);
-        sums.mine = min_of(share, query_tiles - sums.first);
+        sums.share_query_tiles(query_tiles);
+    }
+
+    // What units of a query tile that is dealt in rounds cost the blocks that get them.
+    __device__ __forceinline__ void add_rounds(const Unit& at, uint32_t heads) {
+        uint32_t round = at.index * heads / blocks;
+        uint32_t place = at.index * heads - round * blocks;
+#pragma unroll 1
+        for (uint32_t head = 0; head < heads; head++) {
+            ptx::atomic_add(&shares[round % 2 ? blocks - 1 - place : place], cost_of(at));
+            if (++place == blocks)
+                place = 0, round++;
+        }
+    }
+
+    // Query tiles of a request, first ones, that the range at hand does not have.
+    __device__ __forceinline__ uint32_t skipped(const ftj_extend_params& p,
+                                                const QueryRun& run) const {
+        const uint32_t rounds = in_rounds(p, run);
+        return is_whole == ShortRequest::is(run, rounds) ? rounds : Unit::tiles_of(run, p.group);
     }
 
     // To query tile `index` of the request, or so many on in those that follow, which are entered,
-    // if `is_cut`, where their rounds end. There must be one.
+    // if `in_range`, at the first that the range at hand has. There must be one.
     __device__ __forceinline__ void go(const ftj_extend_params& p, Unit& at, uint32_t index,
-                                       bool is_cut) const {
+                                       bool in_range) const {
 #pragma unroll 1
         for (uint32_t tiles; index >= (tiles = Unit::tiles_of(at.run, p.group));) {
             at.run = QueryRun::of(p, ++at.request);
-            index = index - tiles + (is_cut ? in_rounds(p, at.run) : 0);
+            index = index - tiles + (in_range ? skipped(p, at.run) : 0);
         }
         at.enter(p, index);
     }
 
-    // What each block lacks of an equal share when it has had its units of all rounds. If one has
-    // too much already, there are no rounds.
-    __device__ __forceinline__ void share_out(uint64_t total, uint64_t had) {
+    // What each block lacks of an equal share when it has had its units of all rounds and those
+    // that are dealt whole. If one has too much already, there are no such units.
+    __device__ __forceinline__ void share_out(const UnitCost& total) {
         const uint32_t block = ptx::thread_index();
         if (block == 0)
-            blocks = uint32_t(min_of((total + min_share - 1) / min_share, uint64_t(blocks)));
+            blocks = uint32_t(min_of((total.all + min_share - 1) / min_share, uint64_t(blocks)));
         ptx::sync_block();
-        uint64_t share = 0;
+        uint64_t share = 0, had = 0;
         if (block < blocks) {
-            const uint64_t equal = total / blocks;
-            const auto rest = uint32_t(total - equal * blocks);
-            share = equal + rest * (block + 1) / blocks - rest * block / blocks;
+            share = EqualShares::of(total.all, blocks).share(block);
+            had = shares[block] + EqualShares::of(total.whole, blocks).share(block);
+            if (block == ptx::block_index())
+                whole_share = uint32_t(had - shares[block]);
             if (had + min_share > share)
                 has_rounds = 0;  // whoever says so
         }
@@ -304,26 +285,21 @@ private:
     __device__ __forceinline__ bool may_have_rounds() const {
         return num_long && num_long <= max_long;
     }
-    __device__ __forceinline__ Rounds first_round(uint32_t block) const {
-        return {may_have_rounds() && block < blocks ? 0 : num_long, 0};
-    }
-    // To the request of a block's next unit, and its head there, before go() to query tile `index`.
-    // False: the block has had its units of all rounds.
-    __device__ __forceinline__ bool next_of_rounds(const ftj_extend_params& p, uint32_t block,
-                                                   Rounds& at, Unit& unit_at,
-                                                   uint32_t& index) const {
+    // To the request of the block's next unit, and its head there, before go() to query tile
+    // `index`. False: the block has had its units of all rounds.
+    __device__ __forceinline__ bool next_of_rounds(const ftj_extend_params& p, uint32_t& index) {
 #pragma unroll 1
-        for (; at.request < num_long; at.request++, at.round = 0) {
-            unit_at.request = long_requests[at.request];
-            unit_at.run = QueryRun::of(p, unit_at.request);
-            const uint32_t units = in_rounds(p, unit_at.run) * p.num_kv_heads;
+        for (; rounds.request < num_long; rounds.request++, rounds.round = 0) {
+            unit.request = long_requests[rounds.request];
+            unit.run = QueryRun::of(p, unit.request);
+            const uint32_t units = in_rounds(p, unit.run) * p.num_kv_heads;
 #pragma unroll 1
-            while (at.round * blocks < units) {
-                const uint32_t mine = unit_of_round(at.round++, block);
+            while (rounds.round * blocks < units) {
+                const uint32_t mine = unit_of_round(rounds.round++, ptx::block_index());
                 if (mine >= units)
                     continue;
-                unit_at.head = mine % p.num_kv_heads;
-                unit_at.tile = 0;
+                unit.head = mine % p.num_kv_heads;
+                unit.tile = 0;
                 index = mine / p.num_kv_heads;
                 return true;
             }
@@ -331,9 +307,25 @@ private:
         return false;
     }
 
-    // To the next unit of the range, if one has been there. True: it is in query tile `index`.
+    // What a range has left has to be more. A unit that is dealt whole is the block's that its
+    // start falls to.
+    __device__ __forceinline__ uint32_t least() const { return is_whole ? 0 : owed; }
+
+    // To the next unit of the range, if one has been there, or to the other range. True: it is in
+    // query tile `index`.
     __device__ __forceinline__ bool step(const ftj_extend_params& p, uint32_t& index) {
-        if (!is_cut || left <= unit_cost)
+        if (is_whole && left == 0 && cut_start.left > cut_start.owed) {
+            is_whole = has_begun = 0;
+            cut.request = cut_start.request;
+            cut.run = QueryRun::of(p, cut_start.request);
+            cut.head = cut_start.head;
+            cut.tile = cut_start.tile;
+            left = cut_start.left;
+            owed = cut_start.owed;
+            index = cut_start.index;
+            return true;
+        }
+        if (!has_begun || left <= least())
             return false;
         owed = unit_cost;
         cut.tile = 0;
@@ -344,30 +336,49 @@ private:
         return true;
     }
 
-    __device__ __forceinline__ Range find_range(const Sums& sums) const {
+    __device__ __forceinline__ Ranges find_ranges(const Sums& sums) const {
         const uint32_t block = ptx::block_index();
+        Ranges to = {not_here, not_here, false};
+        if (block >= blocks)
+            return to;
         uint64_t begin = 0;
-        for (uint32_t b = 0; b < min_of(block, blocks); b++)
+        if (has_rounds) {
+            begin = EqualShares::of(sums.total.whole, blocks).begin(block) - sums.before.whole;
+            to.to_whole = begin < sums.cost.whole ? begin : not_here;
+            begin = 0;
+        }
+#pragma unroll 8
+        for (uint32_t b = 0; b < block; b++)
             begin += shares[b];
-        const uint64_t before = has_rounds ? sums.before.cut : sums.before.all;
-        const uint64_t cost = has_rounds ? sums.cost.cut : sums.cost.all;
-        return {begin - before, block < blocks && begin >= before && begin < before + cost};
+        begin -= has_rounds ? sums.before.rest : sums.before.all;
+        to.to_cut = begin < (has_rounds ? sums.cost.rest : sums.cost.all) ? begin : not_here;
+        to.are_here = min_of(to.to_whole, to.to_cut) != not_here;
+        return to;
     }
 
-    // Whether the block's range begins in this query tile, whose units cost so much together.
-    __device__ __forceinline__ bool enter_range(const Unit& at, uint64_t cost, Range& range) {
-        if (range.skip >= cost) {
-            range.skip -= cost;
-            return false;
+    // Whether a range begins in this query tile, whose units cost so much together.
+    __device__ __forceinline__ void enter_range(const Unit& at, uint64_t cost, Ranges& ranges,
+                                                bool of_whole) {
+        const uint64_t to = of_whole ? ranges.to_whole : ranges.to_cut;
+        const uint64_t left_to = to < cost || to == not_here ? not_here : to - cost;
+        ranges.to_whole = of_whole ? left_to : ranges.to_whole;
+        ranges.to_cut = of_whole ? ranges.to_cut : left_to;
+        if (to >= cost)
+            return;
+        const uint32_t in_tile = uint32_t(to), of_unit = cost_of(at);
+        const uint32_t head = in_tile / of_unit, in_unit = in_tile % of_unit;
+        const uint32_t in_start = min_of(in_unit, unit_cost);
+        if (of_whole) {
+            const uint32_t left_of_unit = in_unit ? of_unit - in_unit : 0;
+            cut = at;
+            cut.head = head;
+            has_begun = in_unit != 0;
+            left = whole_share - min_of(whole_share, left_of_unit);
+        } else {
+            cut_start = {
+                at.request,          at.index, head, in_unit - in_start, shares[ptx::block_index()],
+                unit_cost - in_start};
         }
-        const uint32_t in_tile = uint32_t(range.skip), of_unit = uint32_t(cost_of(at));
-        const uint32_t in_unit = in_tile % of_unit;
-        cut = at;
-        cut.head = in_tile / of_unit;
-        cut.tile = in_unit - min_of(in_unit, unit_cost);
-        left = shares[ptx::block_index()];
-        owed = unit_cost - min_of(in_unit, unit_cost);
-        return true;
     }
 
     // Parts of a unit that this block starts, and of which so many tiles are left to others.

@@ -21,6 +21,9 @@ struct AttnCombine {
     static constexpr uint32_t rows_per_block = Config::rows_per_block;
     static constexpr uint32_t num_threads = Config::num_threads;
     static constexpr uint32_t quads = Config::head_dim / 4;
+    // What one of four shares has of the 33 parts that 264 blocks make of one request of 8 kv
+    // heads.
+    static constexpr uint32_t parts_at_once = 9;
     using SharedSums = SharedPartSums<num_threads>;
     static_assert(rows_per_block * quads <= num_threads, "a thread for every four columns");
 
@@ -107,11 +110,12 @@ private:
 
         PartSum sum = PartSum::none();
         if (share < shares)
-            sum = PartSum::of<quads>(p.partial_out, p.partial_state, quad, split.parts, share,
-                                     shares, [&](uint32_t part) {
-                                         const uint64_t slot = split.slot(part);
-                                         return (slot * p.unit_heads + head) * num_rows + row;
-                                     });
+            sum = PartSum::of<quads, parts_at_once>(
+                p.partial_out, p.partial_state, quad, split.parts, share, shares,
+                [&](uint32_t part) {
+                    const uint64_t slot = split.slot(part);
+                    return (slot * p.unit_heads + head) * num_rows + row;
+                });
         shared.put(ptx::thread_index(), sum);
         ptx::sync_block();
         if (share > 0)

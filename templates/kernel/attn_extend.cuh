@@ -170,12 +170,7 @@ struct AttnExtend {
         const uint32_t slot = 2 * ptx::block_index() + (done != 0);
         if (unit.tile == 0 && ptx::thread_index() == 0) {
             const uint64_t last = work.begin + done + owed + unit.tiles - 1;
-            split(p) = {unit.request,
-                        unit.index,
-                        unit.head,
-                        slot,
-                        work.owner(last) - ptx::block_index() + 1,
-                        {}};
+            split(p) = Split::of(unit, slot, work.owner(last) - ptx::block_index() + 1);
         }
         if (warp.has_result())
             state.write_partial(p, unit, warp.row, Warp::first_dim(), slot);

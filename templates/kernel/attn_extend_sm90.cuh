@@ -106,7 +106,7 @@ private:
             if (first_row < unit.end_row) {
                 Rows rows;
                 typename Rows::Outputs out;
-                rows.begin(p, unit, first_row + 16 * warp, order.follows_maximum);
+                rows.begin(first_row + 16 * warp, order.follows_maximum);
                 attend(p, order, group, rows, out, at);
                 rows.add_sums();
                 if (rows.is_out_of_range(out) && ptx::thread_index() % warp_size == 0)
@@ -168,15 +168,17 @@ private:
         const uint32_t query = at.queries.of_first(at.query_rows);
         start_scores<false>(p, query, keys.is_cached(first), is_seen_k(keys.is_cached(first)), at,
                             factors, scores);
+        rows.find_seen(p, order.unit);
         take_scores<0>(at, scores);
         // A turn ends where the next tile's products start, so that there is one softmax to
         // compile.
 #pragma unroll 1
         for (uint32_t tile = first;;) {
             rows.weigh(p, order.unit, keys, tile, factors, scores);
-            await_outputs(rows, out);
-            if (tile > first)
+            if (tile > first) {
+                await_outputs(rows, out);
                 give_back(at.values);
+            }
             Rows::round(scores, weights);
             if (++tile == end)
                 break;

@@ -6,8 +6,9 @@
 //
 // A block of the extend says of one unit at most, in its Split, how many parts there are. A block
 // here serves rows_per_block rows of one such unit; thread = (row, share of the parts, four
-// columns), so that neighbours read neighbouring float4. Grid: blocks of the extend * block_rows /
-// rows_per_block.
+// columns), so that neighbours read neighbouring float4. A few parts are one share. What takes time
+// is two trips to memory, what the Split says and the parts, so many blocks are on their way at
+// once. Grid: blocks of the extend * block_rows / rows_per_block.
 #pragma once
 #include "block/part_sum.cuh"
 #include "block/query_tile.cuh"
@@ -21,6 +22,7 @@ struct ExtendCombine {
     static constexpr uint32_t rows_per_block = Config::rows_per_block;
     static constexpr uint32_t quads = head_dim / 4;
     static constexpr uint32_t shares = Config::num_threads / quads;
+    static constexpr uint32_t parts_at_once = 4;
     static_assert(shares >= 2, "two threads for every four columns");
     using SharedSums = SharedPartSums<Config::num_threads>;
     static_assert(Config::smem_bytes == SharedSums::bytes, "tune_extend.c must agree");
@@ -31,13 +33,10 @@ struct ExtendCombine {
         const Split split = pointer<const Split>(p.splits)[block];
         if (split.parts < 2)
             return;
-        const QueryRun run = QueryRun::of(p, split.request);
-        const uint32_t unit_row = split.index * p.block_rows;
-        const uint32_t unit_rows = min_of(p.block_rows, run.num_rows(p.group) - unit_row);
         const uint32_t begin = ptx::block_index() % chunks * rows_per_block;
-        const uint32_t end = min_of(begin + rows_per_block, unit_rows);
+        const uint32_t end = min_of(begin + rows_per_block, split.end_row - split.first_row);
 
-        const uint32_t per_row = split.parts == 2 ? 2 : shares;  // shares that one row gets
+        const uint32_t per_row = split.parts <= parts_at_once ? 1 : shares;  // shares of one row
         const uint32_t at_once = shares / per_row;
         const uint32_t share = ptx::thread_index() / quads;
         const uint32_t quad = ptx::thread_index() % quads;
@@ -47,18 +46,18 @@ struct ExtendCombine {
             const bool has_row = share < at_once * per_row && row < end;
             PartSum sum = PartSum::none();
             if (has_row)
-                sum = PartSum::of<quads>(p.partial_out, p.partial_state, quad, split.parts,
-                                         share % per_row, per_row, [&](uint32_t part) {
-                                             const uint32_t slot =
-                                                 part == 0 ? split.slot : 2 * (block + part);
-                                             return uint64_t(slot) * p.block_rows + row;
-                                         });
+                sum = PartSum::of<quads, parts_at_once>(
+                    p.partial_out, p.partial_state, quad, split.parts, share % per_row, per_row,
+                    [&](uint32_t part) {
+                        const uint32_t slot = part == 0 ? split.slot : 2 * (block + part);
+                        return uint64_t(slot) * p.block_rows + row;
+                    });
             shared.put(ptx::thread_index(), sum);
             ptx::sync_block();
             if (has_row && share % per_row == 0) {
                 const uint32_t mine = ptx::thread_index();
                 sum = shared.add(sum, mine + quads, quads, mine + per_row * quads);
-                write_row(p, split, run, unit_row + row, sum, quad);
+                write_row(p, split, split.first_row + row, sum, quad);
             }
             ptx::sync_block();
         }
@@ -66,11 +65,11 @@ struct ExtendCombine {
 
 private:
     static __device__ __forceinline__ void write_row(const ftj_extend_params& p, const Split& split,
-                                                     const QueryRun& run, uint32_t row,
-                                                     const PartSum& sum, uint32_t quad) {
+                                                     uint32_t row, const PartSum& sum,
+                                                     uint32_t quad) {
         const uint32_t query = row / p.group;
         const uint32_t q_head = split.head * p.group + (row - query * p.group);
-        const int64_t token = int64_t(run.first) + query;
+        const int64_t token = int64_t(split.first_query) + query;
         const FinalRow end = finalise(p.sinks, q_head, sum.max, sum.sum);
         auto* o = pointer<typename Element::Storage>(p.o) + token * p.o_token_stride +
                   q_head * p.o_head_stride + 4 * quad;

@@ -40,7 +40,8 @@ static void tear_down(void)
 
 TestSuite(extend_tensors, .init = set_up, .fini = tear_down);
 
-static struct session open_session(const char *driver, const ftj_kv_shape *shape)
+static struct session open_session(const char *driver, const ftj_kv_shape *shape,
+                                   uint32_t short_queries)
 {
     struct session session = {0};
     void *memory;
@@ -52,7 +53,8 @@ static struct session open_session(const char *driver, const ftj_kv_shape *shape
                                    .log = catch_sentence,
                                    .log_data = &catcher,
                                    .log_level = FTJ_LOG_WARNING};
-    ftj_attention_desc desc = {.ops = FTJ_OP_EXTEND, .num_q_heads = 8};
+    ftj_attention_desc desc = {
+        .ops = FTJ_OP_EXTEND, .num_q_heads = 8, .short_queries = short_queries};
     cr_assert_eq(ftj_context_create(&settings, &session.ctx), FTJ_OK, "%s", catcher.last);
     cr_assert_eq(ftj_memory_alloc(session.ctx, 65536, &memory), FTJ_OK, "%s", catcher.last);
     session.memory = memory;
@@ -115,7 +117,7 @@ static void expect_tensor(const ftj_tensor *got, const ftj_tensor *right)
 Test(extend_tensors, describe_the_cache_and_the_rows_beside_it)
 {
     const ftj_kv_shape shape = {.num_kv_heads = 2, .head_dim = 128, .page_size = 64};
-    struct session session = open_session(FAKE_CUDA_PATH, &shape);
+    struct session session = open_session(FAKE_CUDA_PATH, &shape, 0);
     ftj_extend_args args = args_of(&session);
     args.k_new = session.memory + 4096;
     args.v_new = session.memory + 8192;
@@ -171,7 +173,7 @@ Test(extend_tensors, are_only_made_where_the_kernel_reads_them)
         {.num_kv_heads = 2, .head_dim = 80, .page_size = 64},
     };
     for (size_t i = 0; i < sizeof(shapes) / sizeof(*shapes); i++) {
-        struct session session = open_session(FAKE_CUDA_PATH, &shapes[i]);
+        struct session session = open_session(FAKE_CUDA_PATH, &shapes[i], 0);
         const ftj_extend_args args = args_of(&session);
         setenv("FAKE_CUDA_FAIL", "cuTensorMapEncodeTiled", 1);
         cr_expect_eq(ftj_attention_extend(session.attn, &args, NULL), FTJ_OK, "%zu: %s", i,
@@ -181,10 +183,24 @@ Test(extend_tensors, are_only_made_where_the_kernel_reads_them)
     }
 }
 
+Test(extend_tensors, are_not_made_for_a_call_that_goes_another_way)
+{
+    const ftj_kv_shape shape = {.num_kv_heads = 2, .head_dim = 128, .page_size = 64};
+    struct session session = open_session(FAKE_CUDA_PATH, &shape, 4);
+    ftj_extend_args args = args_of(&session);
+    setenv("FAKE_CUDA_FAIL", "cuTensorMapEncodeTiled", 1);
+    args.max_queries = 5;
+    cr_expect_eq(ftj_attention_extend(session.attn, &args, NULL), FTJ_E_DRIVER);
+    args.max_queries = 4;
+    cr_expect_eq(ftj_attention_extend(session.attn, &args, NULL), FTJ_OK, "%s", catcher.last);
+    unsetenv("FAKE_CUDA_FAIL");
+    close_session(&session);
+}
+
 Test(extend_tensors, that_cannot_be_made_are_a_sentence_and_no_launch)
 {
     const ftj_kv_shape shape = {.num_kv_heads = 2, .head_dim = 128, .page_size = 64};
-    struct session session = open_session(FAKE_CUDA_PATH, &shape);
+    struct session session = open_session(FAKE_CUDA_PATH, &shape, 0);
     const ftj_extend_args args = args_of(&session);
     setenv("FAKE_CUDA_FAIL", "cuTensorMapEncodeTiled:1", 1);
     cr_expect_eq(ftj_attention_extend(session.attn, &args, NULL), FTJ_E_DRIVER);
@@ -197,7 +213,7 @@ Test(extend_tensors, that_cannot_be_made_are_a_sentence_and_no_launch)
     char old[512];
     snprintf(old, sizeof(old), "%s/old.so", dir);
     cr_assert(library_copy(FAKE_CUDA_PATH, old, "cuTensorMapEncodeTiled"));
-    session = open_session(old, &shape);
+    session = open_session(old, &shape, 0);
     const ftj_extend_args of_old = args_of(&session);
     cr_expect_eq(ftj_attention_extend(session.attn, &of_old, NULL), FTJ_E_DRIVER);
     cr_expect_not_null(strstr(catcher.last, "needs the driver of CUDA 12 or newer"), "%s",

@@ -13,6 +13,7 @@
 #define BLOCK_ROWS 128
 #define TOKENS     128
 #define UNIT_COST  3
+#define MOST_SHORT 512 /* keys of a request whose units may be dealt whole */
 
 static const char unit[] =
     "#include \"ptx/ptx_cpu.cuh\"\n"
@@ -133,9 +134,11 @@ static void check(const struct deal *deal)
         most = cost > most ? cost : most;
         total += cost;
     }
-    /* A unit's cost falls to one block even where the cut is within it. */
-    cr_expect_leq(most, total / deal->blocks + 1 + UNIT_COST, "%llu of %llu in %u blocks",
-                  (unsigned long long)most, (unsigned long long)total, deal->blocks);
+    /* A unit's cost falls to one block even where the cut is within it, and so does a unit that is
+     * dealt whole. */
+    cr_expect_leq(most, total / deal->blocks + 1 + 2 * UNIT_COST + MOST_SHORT / TOKENS + 1,
+                  "%llu of %llu in %u blocks", (unsigned long long)most, (unsigned long long)total,
+                  deal->blocks);
     for (uint32_t r = 0; r < deal->batch; r++) {
         const int32_t queries = deal->qo_indptr[r + 1] - deal->qo_indptr[r];
         const uint32_t rows = (uint32_t)queries * deal->group;
@@ -164,18 +167,72 @@ static void add_request(struct deal *deal, int32_t queries, int32_t length)
     deal->batch++;
 }
 
+/* A long request's units take tiles of all blocks; what the others' cost, all blocks pay alike. */
+static void check_short_ones_are_spread(const struct deal *deal)
+{
+    uint32_t least = UINT32_MAX, most = 0;
+    for (uint32_t block = 0; block < deal->blocks; block++) {
+        uint32_t count = 0;
+        for (const struct part *part = part_at(deal, block, 0); part->end; part++) {
+            if (part->request != 0) {
+                cr_expect_eq(part->end - part->tile, part->tiles, "it is not whole");
+                count++;
+            }
+        }
+        least = count < least ? count : least;
+        most = count > most ? count : most;
+    }
+    cr_expect_leq(most - least, 1, "%u to %u of a block", least, most);
+}
+
+struct session {
+    struct ftj_log log;
+    struct ftj_bytes code;
+    struct ftj_backend backend;
+    struct ftj_module module;
+};
+
+static void open_session(struct session *session)
+{
+    const struct ftj_config config = {.num_threads = 384, .smem_bytes = 384 * 28 + 12 * 24 + 1024};
+    *session = (struct session){0};
+    cr_assert_eq(cpu_kernel_compile(unit, &session->log, &session->code), FTJ_OK);
+    cr_assert_eq(ftj_cpu_backend_init(&session->backend, &(ftj_settings){.kind = FTJ_DEVICE_CPU},
+                                      &session->log),
+                 FTJ_OK);
+    cr_assert_eq(session->backend.ops->module_load(&session->backend, &session->code, &config,
+                                                   &session->module),
+                 FTJ_OK);
+}
+
+static void close_session(struct session *session)
+{
+    session->backend.ops->module_unload(&session->backend, &session->module);
+    ftj_backend_finish(&session->backend);
+    ftj_bytes_finish(&session->code);
+}
+
+Test(unit_deal, spreads_the_units_of_short_requests)
+{
+    struct session session;
+    open_session(&session);
+    for (uint32_t blocks = 20; blocks < 60; blocks += 13) {
+        struct deal deal = {.heads = 8, .group = 4, .blocks = blocks};
+        add_request(&deal, 8000, 8000);
+        for (int i = 0; i < 63; i++)
+            add_request(&deal, 128, 128);
+        run(&session.backend, &session.module, &deal);
+        check(&deal);
+        check_short_ones_are_spread(&deal);
+        free(deal.parts);
+    }
+    close_session(&session);
+}
+
 Test(unit_deal, gives_every_tile_once_in_equal_shares)
 {
-    struct ftj_log log = {0};
-    struct ftj_bytes code = {0};
-    struct ftj_backend backend = {0};
-    struct ftj_module module = {0};
-    cr_assert_eq(cpu_kernel_compile(unit, &log, &code), FTJ_OK);
-    cr_assert_eq(ftj_cpu_backend_init(&backend, &(ftj_settings){.kind = FTJ_DEVICE_CPU}, &log),
-                 FTJ_OK);
-    const struct ftj_config config = {.num_threads = 384, .smem_bytes = 384 * 20 + 12 * 16 + 1024};
-    cr_assert_eq(backend.ops->module_load(&backend, &code, &config, &module), FTJ_OK);
-
+    struct session session;
+    open_session(&session);
     for (uint32_t i = 0; i < 24; i++) {
         struct deal deal = {.heads = 1 + i % 8, .group = 1 + i * 5 % 9, .blocks = 1 + i * 7 % 40};
         deal.window = i % 3 == 2 ? 300 : 0;
@@ -187,11 +244,9 @@ Test(unit_deal, gives_every_tile_once_in_equal_shares)
             add_request(&deal, 1, 70000); /* one query over a long prefix */
         if (i % 4 == 2)
             add_request(&deal, 4000, 4000);
-        run(&backend, &module, &deal);
+        run(&session.backend, &session.module, &deal);
         check(&deal);
         free(deal.parts);
     }
-    backend.ops->module_unload(&backend, &module);
-    ftj_backend_finish(&backend);
-    ftj_bytes_finish(&code);
+    close_session(&session);
 }
