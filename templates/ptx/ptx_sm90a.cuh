@@ -31,6 +31,9 @@ FTJ_DEVICE void cp_async_mbarrier_arrive(uint32_t barrier) {
                  : "memory");
 }
 
+// redux.sync.max.u32: in a uniform register. PTX ISA 7.0.
+FTJ_DEVICE uint32_t max_of_warp(uint32_t v) { return __reduce_max_sync(all_lanes, v); }
+
 // A constant that stays in a register: the assembler, too, takes it for something it cannot know.
 FTJ_DEVICE uint32_t opaque(uint32_t v) {
     uint32_t r;
