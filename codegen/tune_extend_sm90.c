@@ -21,8 +21,9 @@
 #define CODE_WARPS       4u  /* of the producer */
 #define LANES            32u
 #define SCALE_BYTES      4u
-#define TURN_BARRIER     8u /* of a consumer */
-#define TENSOR_BARRIER   8u /* of a stage */
+#define UNIT_BYTES       64u /* of a tile of K and of V */
+#define TURN_BARRIER     8u  /* of a consumer */
+#define TENSOR_BARRIER   8u  /* of a stage */
 #define LEAST_TENSOR_RUN 32u
 #define SM_REGISTERS     65536u
 
@@ -105,6 +106,41 @@ static uint32_t code_rows(const struct ftj_problem *problem, const struct shape 
     return LANES; /* of which each looks up a row */
 }
 
+/* Whether a page holds, of a head, all rows that a producer warp brings of K in one piece, in the
+ * order that it has them in memory, and so of V. */
+static bool has_records(const struct ftj_problem *problem, const struct shape *shape)
+{
+    const ftj_kv_side *sides[] = {&problem->kv.k, &problem->kv.v};
+    const uint64_t rows = problem->page_size;
+    if (!ftj_has_one_stride(&problem->kv) || code_run(problem, shape) != rows ||
+        code_rows(problem, shape) != rows)
+        return false;
+    for (size_t i = 0; i < sizeof(sides) / sizeof(*sides); i++) {
+        const ftj_kv_side *side = sides[i];
+        const uint64_t scales = side->codes.offset_bytes + rows * side->codes.row_bytes;
+        const uint64_t blocks = scales + rows * SCALE_BYTES;
+        if (side->row_scales.offset_bytes != scales ||
+            (side->block_scales.row_bytes && side->block_scales.offset_bytes != blocks))
+            return false;
+    }
+    return true;
+}
+
+/* K and V that were codes are widened to fp16 with their row scales, by a unit that those tell:
+ * where a producer warp has all of a tile. */
+static bool has_half_rows(const struct ftj_problem *problem, const struct shape *shape)
+{
+    return problem->k_format != FTJ_KV_16BIT && problem->v_format != FTJ_KV_16BIT &&
+           code_rows(problem, shape) == shape->tokens;
+}
+
+/* Consumers of E4M3 that bring nothing but units to their scores fall into turns by themselves. */
+static bool takes_turns(const struct ftj_problem *problem, const struct shape *shape)
+{
+    const bool is_fp8 = problem->k_format == FTJ_KV_FP8 && problem->v_format == FTJ_KV_FP8;
+    return shape->takes_turns && !(is_fp8 && has_half_rows(problem, shape));
+}
+
 /* Rows that a tensor copy brings: the most, a power of two, of which a page holds whole ones. 0:
  * other copies do. Copies of 16 rows are no faster than those. */
 static uint32_t tensor_run(const struct ftj_problem *problem, const struct shape *shape)
@@ -121,17 +157,22 @@ static uint32_t smem_bytes(const struct ftj_problem *problem, const struct shape
     const uint32_t row_bytes = 2 * shape->head_dim;
     const uint32_t rows = shape->query_stages * shape->consumers * GROUP_ROWS;
     const uint32_t keys = shape->stages * shape->tokens;
-    const uint32_t k_bytes = code_bytes(problem->k_format, shape->head_dim);
+    const bool halves = has_half_rows(problem, shape);
+    const uint32_t k_bytes =
+        code_bytes(problem->k_format, shape->head_dim) + (halves ? SCALE_BYTES : 0);
     const uint32_t v_bytes = code_bytes(problem->v_format, shape->head_dim);
     const uint32_t coded = k_bytes > v_bytes ? k_bytes : v_bytes;
-    const uint32_t own = shape->tokens > GROUP_ROWS ? shape->tokens : GROUP_ROWS;
+    const uint32_t columns = halves ? UNIT_BYTES : shape->tokens * SCALE_BYTES;
+    const uint32_t own_rows = shape->tokens > GROUP_ROWS ? shape->tokens : GROUP_ROWS;
+    const uint32_t own = halves ? GROUP_ROWS * SCALE_BYTES + UNIT_BYTES : own_rows * SCALE_BYTES;
     const uint32_t slots = coded ? CODE_WARPS * shape->code_slots : 0;
-    return (rows + keys) * row_bytes + slots * (code_rows(problem, shape) * coded + CODE_BARRIER) +
-           (coded ? keys / 2 * SCALE_BYTES : 0) + WORK_BYTES + ORDERS * ORDER_BYTES +
+    const uint32_t per_row = slots * code_rows(problem, shape);
+    const uint32_t turns = (shape->consumers * TURN_BARRIER + COPY_BYTES - 1) / COPY_BYTES;
+    return (rows + keys) * row_bytes + per_row * coded + slots * CODE_BARRIER +
+           (coded ? shape->stages / 2 * columns : 0) + WORK_BYTES + ORDERS * ORDER_BYTES +
            (ORDERS + shape->query_stages + shape->stages) * BARRIER_BYTES +
-           (tensor_run(problem, shape) ? shape->stages * TENSOR_BARRIER : 0) +
-           shape->consumers * TURN_BARRIER +
-           (problem->k_format == FTJ_KV_16BIT ? 0 : shape->consumers * own * SCALE_BYTES);
+           (tensor_run(problem, shape) ? shape->stages * TENSOR_BARRIER : 0) + turns * COPY_BYTES +
+           (problem->k_format == FTJ_KV_16BIT ? 0 : shape->consumers * own);
 }
 
 /* Rows come in whole chunks of 16 bytes, which are what a swizzled row is made of; block scales of
@@ -156,8 +197,8 @@ static const struct shape *find_shape(const struct ftj_problem *problem,
     return NULL;
 }
 
-/* Codes are widened to the model's own type, which is exact in bf16; in fp16 V's row scales would
- * overflow what they are put on. */
+/* Some of V is widened to bf16, as fp16 would not hold its row scales, and so are its weights:
+ * those of a model of bf16. */
 bool ftj_tune_extend_sm90(const struct ftj_problem *problem, const struct ftj_device *device,
                           struct ftj_config *config)
 {
@@ -220,7 +261,8 @@ void ftj_write_extend_sm90(struct ftj_text *text, const struct ftj_problem *prob
         {"slots_contiguous", problem->slots_contiguous},
         {"slot_table", problem->table == FTJ_TABLE_SLOTS},
         {"has_softcap", problem->has_softcap},
-        {"takes_turns", shape->takes_turns},
+        {"takes_turns", takes_turns(problem, shape)},
+        {"has_records", has_records(problem, shape)},
     };
     for (size_t i = 0; i < sizeof(flags) / sizeof(*flags); i++)
         ftj_text_printf(text, "    static constexpr bool %s = %s;\n", flags[i].name,

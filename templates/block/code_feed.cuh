@@ -2,33 +2,20 @@
 // Tiles of K or V that the cache holds as codes. A producer warp takes whole tiles, or a part of
 // each, in its turn, and has nothing to do with the others: it fetches codes and scales into slots
 // of its own, ahead of time, and widens them once, into the swizzled tile that all consumers read.
-// Row scales are put on what is widened, or go beside the tile. Rows that nobody may see are zeros,
-// codes and scales.
+// Row scales are put on what is widened; those of keys go beside the tile where the warp has not
+// all of it (half_rows.cuh). Rows that nobody may see are zeros, codes and scales.
 //
 // Rows that follow each other in a page (a run) come by bulk copies, one an array, which cost the
 // warp nothing while they are under way. Other rows come one by one by cp.async, which a fence
 // waits for: those have been under way since the fence before.
 #pragma once
+#include "block/code_rows.cuh"
+#include "block/half_rows.cuh"
 #include "block/query_tile.cuh"
 #include "block/swizzled.cuh"
 #include "block/tile_feed.cuh"
-#include "block/widen_rows.cuh"
 
 namespace ftj {
-
-// How a warp's rows of one side lie in a slot.
-template <class Widen_, int head_dim, int rows_, bool is_scaled_>
-struct CodeRows {
-    using Widen = Widen_;
-    static constexpr bool is_scaled = is_scaled_;  // by the row's scale, when it is widened
-    static constexpr int rows = rows_;
-    static constexpr int code_row = Widen::code_bytes(head_dim);
-    static constexpr int block_row = Widen::block_bytes(head_dim);
-    static constexpr int blocks = rows * code_row;
-    static constexpr int scales = blocks + rows * block_row;
-    static constexpr int bytes = Widen::is_coded ? scales + rows * 4 : 0;
-    static_assert(bytes % 16 == 0, "slots follow each other on 16-byte boundaries");
-};
 
 template <class Config>
 struct CodeFeed {
@@ -43,14 +30,18 @@ struct CodeFeed {
     static constexpr bool is_bulk = run_rows > 0;
     static constexpr int runs = is_bulk ? rows / run_rows : rows;  // a lane looks up one
     using Tile = SwizzledTile<tokens, head_dim>;
-    using K = CodeRows<typename Config::KWiden, head_dim, rows, false>;
-    using V = CodeRows<typename Config::VWiden, head_dim, rows, true>;
+    static constexpr bool has_halves = has_half_rows<Config>;
+    static constexpr bool is_alike =
+        is_same<typename Config::KWiden, typename Config::VWiden>;  // addresses serve both sides
+    using K = CodeRows<typename Config::KWiden, head_dim, rows, false, has_halves>;
+    using V = CodeRows<typename Config::VWiden, head_dim, rows, true, false>;
     static constexpr int slot_bytes = K::bytes > V::bytes ? K::bytes : V::bytes;
     static constexpr int shared_bytes = warps * slots * slot_bytes;
     static constexpr int barrier_bytes = 8 * warps * slots;
     static_assert(tokens % rows == 0 && warps % parts == 0, "turns come round");
     static_assert(runs <= int(warp_size), "a lane looks up a run");
     static_assert(Config::num_stages > stride, "a cursor goes round once a turn, at most");
+    static_assert(!Config::has_records || run_rows == rows, "a record is a slot");
     static_assert(stride < 4 || Config::num_stages >= 6, "what after() says of phases");
 
     uint32_t lane;
@@ -63,6 +54,9 @@ struct CodeFeed {
     uint32_t round;     // parity of its copies
     uint32_t page;      // of this lane's run
     uint32_t offset;
+    // Of the unit: as it lies in shared memory, it would be read anew at every step.
+    KeyRange cached;
+    const int32_t* table;
 
     static __device__ __forceinline__ void init_barriers(uint32_t shared) {
         for (int i = 0; is_bulk && i < warps * slots; i++)
@@ -100,21 +94,23 @@ struct CodeFeed {
         return stride == 1 ? 0 : of_stride;
     }
 
+    __device__ __forceinline__ void begin(const ftj_extend_params& p,
+                                          const QueryTile<Config>& unit) {
+        cached = unit.cached;
+        table = pointer<const int32_t>(p.requests.table) + unit.table_start;
+    }
     // Which of the warp's rows are to be seen, of the tile from `first` on.
-    __device__ __forceinline__ KeyRange seen_rows(KeyRange keys, uint32_t first) const {
+    __device__ __forceinline__ KeyRange seen_rows(uint32_t first) const {
         const uint32_t base = first + part * rows;
-        return {keys.begin - min_of(keys.begin, base), keys.end - min_of(keys.end, base)};
+        return {cached.begin - min_of(cached.begin, base), cached.end - min_of(cached.end, base)};
     }
 
     // Where the rows of the tile from `first` on are.
-    __device__ __forceinline__ void find(const ftj_extend_params& p, const QueryTile<Config>& unit,
-                                         uint32_t first) {
-        const auto* table = pointer<const int32_t>(p.requests.table) + unit.table_start;
+    __device__ __forceinline__ void find(uint32_t first) {
         constexpr uint32_t length = is_bulk ? run_rows : 1;
         const uint32_t token = first + part * rows + lane % runs * length;
-        const KeyRange keys = unit.cached;
         page = offset = 0;
-        if (token >= keys.end || token + length <= keys.begin)
+        if (!is_one_run && (token >= cached.end || token + length <= cached.begin))
             return;
         if constexpr (Config::slot_table) {
             const auto slot = static_cast<uint32_t>(table[token]);
@@ -128,23 +124,33 @@ struct CodeFeed {
 
     // Start the copies of one side of the tile that was found, of which these rows are to be seen.
     template <class Side>
-    __device__ __forceinline__ void fetch(const ftj_side_params& side, uint32_t head,
+    __device__ __forceinline__ void fetch(const ftj_side_params& side,
+                                          const ftj_array_params& other_scales, uint32_t head,
                                           KeyRange seen) {
         const uint32_t slot = slots_at + fetched * slot_bytes;
         ptx::sync_warp();  // the slot has been read
         if constexpr (is_bulk) {
             const uint32_t barrier = barriers + 8 * fetched;
-            const uint32_t first = min_of(seen.begin, uint32_t(rows)) / run_rows;
-            const uint32_t end = (min_of(seen.end, uint32_t(rows)) + run_rows - 1) / run_rows;
-            constexpr uint32_t bytes = run_rows * (Side::code_row + Side::block_row + 4);
+            const KeyRange its = runs_of(seen);
+            constexpr int own_bytes = Side::code_row + Side::block_row + 4;
+            constexpr uint32_t bytes = run_rows * (own_bytes + (Side::tells_unit ? 4 : 0));
             if (lane == 0)
-                ptx::mbarrier_arrive_expect_tx(barrier, end > first ? (end - first) * bytes : 0);
-            if (lane >= first && lane < end) {
-                copy_run<Side::code_row>(side.codes, head, slot, barrier);
-                copy_run<Side::block_row>(side.block_scales, head, slot + Side::blocks, barrier);
-                copy_run<4>(side.row_scales, head, slot + Side::scales, barrier);
+                ptx::mbarrier_arrive_expect_tx(
+                    barrier, its.end > its.begin ? (its.end - its.begin) * bytes : 0);
+            if (lane >= its.begin && lane < its.end) {
+                if constexpr (Config::has_records) {
+                    copy_run<own_bytes>(side.codes, head, slot, barrier);
+                } else {
+                    copy_run<Side::code_row>(side.codes, head, slot, barrier);
+                    copy_run<Side::block_row>(side.block_scales, head, slot + Side::blocks,
+                                              barrier);
+                    copy_run<4>(side.row_scales, head, slot + Side::scales, barrier);
+                }
+                copy_run<Side::tells_unit ? 4 : 0>(other_scales, head, slot + Side::other_scales,
+                                                   barrier);
             }
         } else {
+            static_assert(!Side::tells_unit, "half a tile");
             fetch_rows<Side::code_row>(side.codes, head, seen, slot);
             fetch_rows<Side::block_row>(side.block_scales, head, seen, slot + Side::blocks);
             fetch_rows<4>(side.row_scales, head, seen, slot + Side::scales);
@@ -170,143 +176,72 @@ struct CodeFeed {
     template <class Side>
     __device__ __forceinline__ void widen(uint32_t tile, uint32_t scales, float score_scale) {
         const uint32_t slot = slots_at + widened * slot_bytes;
-        using Batch = typename WidenRows<Side>::Batch;
-        WidenRows<Side> walk(*this, slot, tile);
-        constexpr uint32_t step = WidenRows<Side>::batch_rows;
-        const uint32_t end = ptx::opaque(rows);  // or the compiler unrolls what is told not to be
-        if constexpr (WidenRows<Side>::in_pairs) {
-            // Loads before the stores of the batch before: each may alias the next load.
-            Batch even, odd;
-            walk.load(0, even);
-#pragma unroll 1
-            for (uint32_t row = 0; row < end; row += 2 * step) {
-                walk.load(step, odd);
-                walk.store(0, even);
-                walk.go_on_loading(2 * step);
-                if (row + 2 * step < end)
-                    walk.load(0, even);
-                walk.store(step, odd);
-                walk.go_on_storing(2 * step);
+        if constexpr (has_halves) {
+            const uint32_t own = slot + Side::scales + 4 * lane;
+            const HalfScales<typename Side::Widen, rows> its(own);
+            if (Side::is_value && its.is_wide()) {
+                WidenRows<Side, Tile, WidenKind::seldom>(lane, part * rows, slot, tile).run();
+            } else {
+                its.template narrow<!Side::is_value && Side::Widen::keys_take_rest>(own);
+                WidenRows<Side, Tile, is_alike ? WidenKind::half_alike : WidenKind::half>(
+                    lane, part * rows, slot, tile)
+                    .run();
             }
+            if constexpr (Side::tells_unit)
+                tell_units(slot + Side::other_scales, scales,
+                           score_scale * its.power(its.exponent()));
         } else {
-#pragma unroll 1
-            for (uint32_t row = 0; row < end; row += step) {
-                Batch batch;
-                walk.load(0, batch);
-                walk.go_on_loading(step);
-                walk.store(0, batch);
-                walk.go_on_storing(step);
-            }
+            WidenRows<Side, Tile, WidenKind::plain>(lane, part * rows, slot, tile).run();
+            if constexpr (!Side::is_value)
+                tell_scales(slot + Side::scales, scales + 4 * part * rows, score_scale);
         }
-#pragma unroll
-        for (uint32_t row = lane; !Side::is_scaled && row < uint32_t(rows); row += warp_size)
-            ptx::st_shared_u32(
-                scales + 4 * (part * rows + row),
-                ptx::float_bits(ptx::ld_shared_f32(slot + Side::scales + 4 * row) * score_scale));
         const bool wraps = widened == slots - 1;
         widened = wraps ? 0 : widened + 1;
         round ^= wraps;
     }
 
 private:
-    // Where a lane's share of a slot goes: 16 bytes of codes at a time, of rows `at_once` apart.
-    template <class Side>
-    struct WidenRows {
-        using Widen = typename Side::Widen;
-        static constexpr uint32_t lanes = Side::code_row / 16;  // that share a row
-        static constexpr uint32_t at_once = warp_size / lanes;  // rows
-        static constexpr uint32_t chunks = Widen::chunk_codes / 8;
-        static constexpr uint32_t loads = at_once < 8 ? 8 / at_once : 1;  // a whole group of rows
-        static constexpr uint32_t batch_rows = loads * at_once;
-        // Registers for two batches.
-        static constexpr bool in_pairs = loads <= 2 && rows % (2 * batch_rows) == 0;
-        static_assert(rows % batch_rows == 0, "whole batches");
-        // Eight lanes store at a time: where they reach into several panels, each panel's lanes
-        // take other rows, so that no two meet in a bank.
-        static constexpr uint32_t panels =
-            lanes * chunks < 16 ? 1 : (lanes < 8 ? lanes : 8) * chunks / 8;
-        static constexpr uint32_t apart = lanes >= 8 ? 1 : 8 / lanes;
+    // The runs of a tile in which some rows are to be seen. Of a whole tile some always are.
+    static constexpr bool is_one_run = parts == 1 && runs == 1;
+    static __device__ __forceinline__ KeyRange runs_of(KeyRange seen) {
+        if constexpr (is_one_run)
+            return {0, 1};
+        return {min_of(seen.begin, uint32_t(rows)) / run_rows,
+                (min_of(seen.end, uint32_t(rows)) + run_rows - 1) / run_rows};
+    }
 
-        struct Batch {
-            ptx::Words4 codes[loads];
-            uint32_t block_scales[loads];
-            float row_scales[loads];
-        };
-        uint32_t codes_at;
-        uint32_t blocks_at;
-        uint32_t scales_at;
-        uint32_t to[loads][chunks];
-
-        __device__ __forceinline__ WidenRows(const CodeFeed& feed, uint32_t slot, uint32_t tile) {
-            const uint32_t lane = ptx::made_anew(feed.lane);
-            const uint32_t q = lane % lanes;
-            const uint32_t first = lane / lanes ^ q * chunks / 8 % panels * apart;
-            codes_at = slot + first * Side::code_row + q * 16;
-            blocks_at =
-                slot + Side::blocks + first * Side::block_row + q * (Widen::chunk_codes / 16);
-            scales_at = slot + Side::scales + first * 4;
+    // To the consumers, beside keys that are widened without them.
+    __device__ __forceinline__ void tell_scales(uint32_t from, uint32_t to,
+                                                float score_scale) const {
 #pragma unroll
-            for (uint32_t j = 0; j < loads; j++) {
-#pragma unroll
-                for (uint32_t i = 0; i < chunks; i++)
-                    to[j][i] =
-                        tile + Tile::at(feed.part * rows + (first ^ j * at_once), q * chunks + i);
-            }
+        for (uint32_t row = 0; row < uint32_t(rows); row += warp_size) {
+            const uint32_t at = 4 * (row + lane);
+            if (rows % warp_size == 0 || row + lane < uint32_t(rows))
+                ptx::st_shared_u32(to + at,
+                                   ptx::float_bits(ptx::ld_shared_f32(from + at) * score_scale));
         }
-        // `row`: on from where they stand.
-        __device__ __forceinline__ void load(uint32_t row, Batch& batch) const {
-#pragma unroll
-            for (uint32_t j = 0; j < loads; j++) {
-                const uint32_t at = row + j * at_once;
-                batch.codes[j] = ptx::ld_shared_v4(codes_at + at * Side::code_row);
-                batch.block_scales[j] = 0;
-                if constexpr (Side::block_row > 0)
-                    batch.block_scales[j] = ptx::ld_shared_u16(blocks_at + at * Side::block_row);
-                if constexpr (Side::is_scaled)
-                    batch.row_scales[j] = ptx::ld_shared_f32(scales_at + at * 4);
-            }
+    }
+    __device__ __forceinline__ void tell_units(uint32_t value_scales, uint32_t units,
+                                               float to_log2) const {
+        const HalfScales<typename V::Widen, rows> values(value_scales + 4 * lane);
+        TileUnits its = {to_log2, -0.0f, 1.0f};
+        if (!values.is_wide()) {
+            its.exponent = float(values.exponent());
+            its.inverse = values.power(-values.exponent());
         }
-        __device__ __forceinline__ void store(uint32_t row, const Batch& batch) const {
-#pragma unroll
-            for (uint32_t j = 0; j < loads; j++) {
-#pragma unroll
-                for (uint32_t i = 0; i < chunks; i++)
-                    ptx::st_shared_v4(to[j][i] + row * 128, widen(batch, j, int(i)));
-            }
-        }
-        __device__ __forceinline__ void go_on_loading(uint32_t count) {
-            codes_at += count * Side::code_row;
-            blocks_at += count * Side::block_row;
-            scales_at += count * 4;
-        }
-        __device__ __forceinline__ void go_on_storing(uint32_t count) {
-#pragma unroll
-            for (uint32_t j = 0; j < loads; j++) {
-#pragma unroll
-                for (uint32_t i = 0; i < chunks; i++)
-                    to[j][i] += count * 128;
-            }
-        }
-
-    private:
-        static __device__ __forceinline__ ptx::Words4 widen(const Batch& batch, uint32_t j, int i) {
-            if constexpr (Side::is_scaled)
-                return Widen::widen(batch.codes[j], batch.block_scales[j], batch.row_scales[j], i);
-            else
-                return Widen::widen(batch.codes[j], batch.block_scales[j], i);
-        }
-    };
+        its.store(units, lane);
+    }
 
     template <int row_bytes>
     __device__ __forceinline__ void copy_run(const ftj_array_params& array, uint32_t head,
                                              uint32_t shared, uint32_t barrier) const {
         constexpr uint32_t bytes = run_rows * row_bytes;
         static_assert(bytes % 16 == 0, "what a bulk copy can move");
+        const uint32_t in_page = Config::has_records ? 0 : offset * uint32_t(row_bytes);
         if constexpr (row_bytes > 0)
             ptx::cp_async_bulk(shared + lane * bytes,
                                pointer<const void>(array.base + head * array.head_stride +
-                                                   page * array.page_stride +
-                                                   offset * uint32_t(row_bytes)),
+                                                   page * array.page_stride + in_page),
                                bytes, barrier);
     }
 
@@ -323,6 +258,8 @@ private:
             for (int at = 0; at < Side::block_row; at += 4)
                 ptx::st_shared_u32(slot + Side::blocks + row * Side::block_row + at, 0);
             ptx::st_shared_u32(slot + Side::scales + row * 4, 0);
+            if constexpr (Side::tells_unit)
+                ptx::st_shared_u32(slot + Side::other_scales + row * 4, 0);
         }
     }
 

@@ -27,7 +27,8 @@ struct ExtendProducer {
     using Codes = CodeFeed<Config>;
     using Values = TileFeed<Config>;
     // From products of what keys and queries are made.
-    static constexpr float key_unit = Config::KWiden::key_unit * GroupQueries<Config>::unit;
+    static constexpr float key_unit =
+        (Rings::has_halves ? 1.0f : Config::KWiden::key_unit) * GroupQueries<Config>::unit;
     static constexpr bool has_codes = Rings::is_coded;
     static constexpr bool has_values = !Config::KWiden::is_coded || !Config::VWiden::is_coded;
 
@@ -197,9 +198,10 @@ private:
         const uint32_t first = 2 * unit.tile;
         if (first >= end)
             return;
+        codes.begin(p, unit);
         uint32_t ahead = first + codes.turn;  // the next step to be fetched
         if (ahead < end)
-            codes.find(p, unit, keys.first(ahead / 2));
+            codes.find(keys.first(ahead / 2));
 #pragma unroll 1
         for (int i = 0; i < Codes::slots; i++)
             fetch(p, unit, keys, codes, ahead, end);
@@ -211,7 +213,7 @@ private:
 #pragma unroll 1
         for (uint32_t step = first + codes.turn; step < end;) {
             const bool is_value = step % 2;
-            const KeyRange seen = codes.seen_rows(unit.cached, keys.first(step / 2));
+            const KeyRange seen = codes.seen_rows(keys.first(step / 2));
             if (is_value)
                 feed<typename Codes::V>(p, unit, seen, true, codes, values, own);
             else
@@ -252,18 +254,20 @@ private:
                                                  const TileKeys& keys, Codes& codes,
                                                  uint32_t& ahead, uint32_t end) {
         if (ahead < end) {
-            const KeyRange seen = codes.seen_rows(unit.cached, keys.first(ahead / 2));
+            const KeyRange seen = codes.seen_rows(keys.first(ahead / 2));
             if (ahead % 2) {
                 if constexpr (Config::VWiden::is_coded)
-                    codes.template fetch<typename Codes::V>(p.cache.v, unit.head, seen);
+                    codes.template fetch<typename Codes::V>(p.cache.v, p.cache.k.row_scales,
+                                                            unit.head, seen);
             } else {
                 if constexpr (Config::KWiden::is_coded)
-                    codes.template fetch<typename Codes::K>(p.cache.k, unit.head, seen);
+                    codes.template fetch<typename Codes::K>(p.cache.k, p.cache.v.row_scales,
+                                                            unit.head, seen);
             }
             const uint32_t tile = ahead / 2;
             ahead = Codes::after(ahead);
             if (ahead < end && ahead / 2 != tile)
-                codes.find(p, unit, keys.first(ahead / 2));
+                codes.find(keys.first(ahead / 2));
         }
         if constexpr (!Codes::is_bulk)
             ptx::cp_async_commit();

@@ -44,7 +44,6 @@ struct GroupMma<Fp16> {
 
 template <class Config>
 struct GroupProducts {
-    using Mma = GroupMma<typename Config::Element>;
     static constexpr int head_dim = Config::head_dim;
     static constexpr int tokens = Config::tile_tokens;
     using Query = SwizzledTile<64, head_dim>;
@@ -55,6 +54,7 @@ struct GroupProducts {
     template <class Element>
     static __device__ __forceinline__ void start_scores(uint32_t query, uint32_t keys,
                                                         float (&scores)[tokens / 2]) {
+        ptx::wgmma_fence();
 #pragma unroll
         for (int step = 0; step < head_dim / 16; step++)
             GroupMma<Element>::template shared<tokens>(scores, query + Query::step_over_dims(step),
@@ -63,13 +63,15 @@ struct GroupProducts {
     }
 
     // out += P V: [64 rows][head_dim]
+    template <class Element>
     static __device__ __forceinline__ void start_outputs(const uint32_t (&weights)[tokens / 4],
                                                          uint32_t values,
                                                          float (&out)[head_dim / 2]) {
+        ptx::wgmma_fence();
 #pragma unroll
         for (int step = 0; step < tokens / 16; step++)
-            Mma::template registers<head_dim>(out, weights + 4 * step,
-                                              values + Keys::step_over_rows(step));
+            GroupMma<Element>::template registers<head_dim>(out, weights + 4 * step,
+                                                            values + Keys::step_over_rows(step));
         ptx::wgmma_commit();
     }
 };

@@ -8,9 +8,14 @@
 // is the unit done anew with a reference that follows the maximum: it moves when a score exceeds it
 // by more than 8 (in log2), whatever the scale of the logits. O is multiplied when the product
 // under way has ended, which is why weigh() only says by how much.
+//
+// Weights of fp16 over codes have the unit of the tile's values in them (half_rows.cuh): scores are
+// raised by its exponent E, references are true scores so raised, and sums are those of weights
+// times 2^-E. A weight that is no fp16, 2^16 times the reference, makes an output no number.
 #pragma once
 #include "block/final_row.cuh"
 #include "block/group_products.cuh"
+#include "block/half_rows.cuh"
 #include "block/seen_keys.cuh"
 #include "block/tanh.cuh"
 
@@ -25,13 +30,14 @@ struct GroupRows {
     static constexpr float max_slack = 8.0f;          // log2
     static constexpr float most_sum = 1.2676506e30f;  // 2^100
     static constexpr float settled_sum = 16777216.0f;
+    static constexpr bool has_units = has_half_rows<Config>;
     static constexpr bool always_follows = Element::largest_exponent < 127;  // no range to spare
     using Scores = float[tokens / 2];
     using Outputs = float[head_dim / 2];
     using Weights = uint32_t[tokens / 4];  // A operands of the product with V
     // From products to log2 units (with a soft cap, to what it takes): one for all columns, or with
     // row scales of K one for each of a lane's.
-    static constexpr bool has_columns = Config::KWiden::is_coded;
+    static constexpr bool has_columns = Config::KWiden::is_coded && !has_units;
     using Factors = float[has_columns ? tokens / 4 : 1];
 
     uint32_t row;         // of the request: the warp's first
@@ -65,31 +71,34 @@ struct GroupRows {
     template <class TileKeys>
     __device__ __forceinline__ void weigh(const ftj_extend_params& p, const Unit& unit,
                                           const TileKeys& keys, uint32_t tile, Factors& factors,
-                                          Scores& scores) {
+                                          TileUnits& units, Scores& scores) {
         if constexpr (Config::has_softcap)
             cap(p, factors, scores);
         is_rebased = false;
         if (tile >= plain_end)
-            look_at(p, unit, keys, tile, factors, scores);
+            look_at(p, unit, keys, tile, factors, units, scores);
 
         float sums[2] = {0.0f, 0.0f};
+        const float to_weight[2] = {above(reference[0], units), above(reference[1], units)};
 #pragma unroll
         for (int i = 0; i < tokens / 2; i += 2) {
             constexpr int rows = 2;
             const int h = i / 2 % rows;
-            scores[i] = ptx::ex2_approx(ptx::fma_rn(scores[i], factor(factors, i), -reference[h]));
+            scores[i] = ptx::ex2_approx(ptx::fma_rn(scores[i], factor(factors, i), to_weight[h]));
             scores[i + 1] =
-                ptx::ex2_approx(ptx::fma_rn(scores[i + 1], factor(factors, i + 1), -reference[h]));
+                ptx::ex2_approx(ptx::fma_rn(scores[i + 1], factor(factors, i + 1), to_weight[h]));
             sums[h] += scores[i] + scores[i + 1];
         }
-        sum[0] += sums[0];
-        sum[1] += sums[1];
+#pragma unroll
+        for (int h = 0; h < 2; h++)
+            sum[h] = has_units ? ptx::fma_rn(sums[h], units.inverse, sum[h]) : sum[h] + sums[h];
     }
 
+    template <class Weight>
     static __device__ __forceinline__ void round(const Scores& scores, Weights& weights) {
 #pragma unroll
         for (int i = 0; i < tokens / 4; i++)
-            weights[i] = GroupMma<Element>::pack(scores[2 * i], scores[2 * i + 1]);
+            weights[i] = GroupMma<Weight>::pack(scores[2 * i], scores[2 * i + 1]);
     }
 
     // After a weigh() that has rebased.
@@ -120,12 +129,12 @@ struct GroupRows {
 
     // References near the maximum, as those take them to be who add up parts. Exact.
     __device__ __forceinline__ void settle(Outputs& out) {
-        if (!ptx::any(max_of(sum[0], sum[1]) > settled_sum))
+        if (!ptx::any(!is_settled(sum[0]) || !is_settled(sum[1])))
             return;
 #pragma unroll
         for (int h = 0; h < 2; h++) {
             constexpr uint32_t bias = 127;
-            const uint32_t exponent = sum[h] > settled_sum ? ptx::float_bits(sum[h]) >> 23 : bias;
+            const uint32_t exponent = is_settled(sum[h]) ? bias : ptx::float_bits(sum[h]) >> 23;
             ratio[h] = ptx::bits_float((2 * bias - exponent) << 23);
             reference[h] += float(int(exponent - bias));
             sum[h] *= ratio[h];
@@ -192,6 +201,15 @@ private:
         return GroupMma<Element>::pack(two[0] * factor, two[1] * factor);
     }
 
+    // A sum of nothing has no exponent to be brought to.
+    static __device__ __forceinline__ bool is_settled(float sum) {
+        return !(sum > settled_sum) && (!has_units || sum == 0.0f || sum * settled_sum >= 1.0f);
+    }
+
+    // What takes a score to the exponent of its weight, which has that of the values in it.
+    static __device__ __forceinline__ float above(float reference, const TileUnits& units) {
+        return has_units ? units.exponent - reference : -reference;
+    }
     static __device__ __forceinline__ float factor(const Factors& factors, int i) {
         return factors[has_columns ? i / 4 * 2 + i % 2 : 0];
     }
@@ -224,20 +242,30 @@ private:
             scores[i] *= both[i / 2 % 2];
     }
 
+    // By the exponent of the values: references are those of weights.
+    static __device__ __forceinline__ void raise(TileUnits& units, Scores& scores) {
+#pragma unroll
+        for (float& score : scores)
+            score += units.exponent;
+        units.exponent = 0.0f;
+    }
+
     // A tile of which more is to be done than to weigh it, or of which that is not known yet. What
     // is left of the factors is one for all, and not negative: a mask makes scores infinite.
     template <class TileKeys>
     __device__ __forceinline__ void look_at(const ftj_extend_params& p, const Unit& unit,
                                             const TileKeys& keys, uint32_t tile, Factors& factors,
-                                            Scores& scores) {
+                                            TileUnits& units, Scores& scores) {
         const uint32_t token = keys.first(tile), end = keys.end(tile);
         const uint32_t seen_end = min_of(seen.end, end);
         const bool is_whole = token >= seen.begin && token + tokens <= seen_end;
         const bool has_factors = factors_at != 0 && keys.is_cached(tile);
-        if (has_columns || factors[0] < 0.0f)
+        if (has_columns || has_units || factors[0] < 0.0f)
             apply(factors, scores);
         if (has_factors)
             multiply(scores);
+        if constexpr (has_units)
+            raise(units, scores);
         if (!is_whole)
             mask(p, unit, token, end, scores);
         if (seeks)

@@ -25,6 +25,9 @@ struct TileRings {
     static constexpr bool by_tensor = Config::tensor_run > 0;  // K and V come by tensor copies
     static constexpr uint32_t query_threads = by_tensor ? feed_threads / 2 : feed_threads;
     using Scales = ScaleColumns<tokens>;
+    static constexpr bool has_halves = has_half_rows<Config>;
+    static constexpr int scale_bytes =
+        has_halves ? TileUnits::bytes : Scales::bytes;  // of a tile of keys
 
     // A unit, or the block's part of one.
     struct Order {
@@ -43,7 +46,7 @@ struct TileRings {
         static constexpr int tiles = query + query_stages * query_bytes;
         static constexpr int codes = tiles + num_stages * tile_bytes;
         static constexpr int scales = codes + (is_coded ? CodeFeed<Config>::shared_bytes : 0);
-        static constexpr int work = scales + (is_coded ? num_stages / 2 * Scales::bytes : 0);
+        static constexpr int work = scales + (is_coded ? num_stages / 2 * scale_bytes : 0);
         static constexpr int work_bytes = 1024;
         static constexpr int orders = work + work_bytes;
         static constexpr int order_bytes = 128;
@@ -53,8 +56,10 @@ struct TileRings {
         static constexpr int tensor_barrier =
             code_barriers + (is_coded ? CodeFeed<Config>::barrier_bytes : 0);
         static constexpr int turns = tensor_barrier + (by_tensor ? 8 * num_stages : 0);
-        static constexpr int own_factors = 4 * (tokens > 64 ? tokens : 64);
-        static constexpr int factors = turns + 8 * Config::num_consumers;
+        static constexpr int own_units = 4 * 64;  // past the factors of rows
+        static constexpr int own_factors =
+            has_halves ? own_units + TileUnits::bytes : 4 * (tokens > 64 ? tokens : 64);
+        static constexpr int factors = turns + (8 * Config::num_consumers + 15) / 16 * 16;
         static constexpr int bytes =
             factors + (Config::KWiden::is_coded ? Config::num_consumers * own_factors : 0);
     };
@@ -150,7 +155,7 @@ struct TileRings {
         // Of the rows of a tile of keys, when it was codes. Those are in every other stage.
         __device__ __forceinline__ uint32_t scales() const {
             static_assert(!is_coded || num_stages % 2 == 0, "the same ones in every round");
-            return this->shared() + Smem::scales + this->stage * (Scales::bytes / 2);
+            return this->shared() + Smem::scales + this->stage * (scale_bytes / 2);
         }
     };
     // A consumer's own factors: of its rows, over keys that were codes, and over others of the

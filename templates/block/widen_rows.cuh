@@ -2,17 +2,25 @@
 // Codes to 16-bit values, eight neighbours at a time.
 //
 // Keys become fp16, without their row scale, exactly: an E4M3 has four significant bits, an E2M1
-// times a block scale six. Values become bf16, times their row scale, rounded once.
+// times a block scale six. Values become bf16, times their row scale, rounded once. Or
+// either becomes fp16, times a row scale that is fp16 itself (half_rows.cuh).
 //
 // Every one offers
 //   is_coded                  false: rows are 16-bit values already, and there is nothing else
 //   code_bytes(dims)          bytes of that many dims
 //   block_bytes(dims)         bytes of their block scales, 0 without
 //   chunk_codes               codes in the 16 bytes that a lane widens at a time
-//   key_unit                  what a key is, of what it is widened to
+//   key_unit                  what a key is, of what it is widened to without its row scale
 //   key_order                 of the eight dims of a chunk of keys, four bits each, the first
-//   lowest widen(codes, scales, i)   chunk i of 8 keys of these; scales: two block scales, E4M3
-//   widen(codes, scales, row_scale, i)    of 8 values, in their order
+//                             lowest
+//   half_exponent             log2 of what a value is, of what widen_half() makes it with a row
+//   half_fold                 scale that was multiplied by this
+//   nothing_scale             bits of the row scale of zeros, which is the least
+//   keys_take_rest            of the row scale of keys, the high half is what the low one lacks
+//   widen(codes, scales, i)   chunk i of 8 keys of these; scales: two block scales, E4M3
+//   widen(codes, scales, row_scale, i)        of 8 values, in their order, to bf16
+//   widen_half(codes, scales, row_scale, i)   of 8 values, to fp16; the scale in both halves
+//   widen_keys(codes, scales, row_scale, i)   of 8 keys, to fp16, in their order
 #pragma once
 #include "block/types.cuh"
 
@@ -35,6 +43,10 @@ struct WidenFp8 {
 
     static constexpr float key_unit = E4m3::widen_fold;
     static constexpr uint32_t key_order = 0x76543210u;
+    static constexpr float half_fold = E4m3::widen_fold;
+    static constexpr uint32_t half_exponent = 0;
+    static constexpr bool keys_take_rest = false;
+    static constexpr uint32_t nothing_scale = 0x2a7b5124u;
 
     static __device__ __forceinline__ ptx::Words4 widen(const ptx::Words4& codes, uint32_t, int i) {
         const uint32_t low = codes.w[2 * i], high = codes.w[2 * i + 1];
@@ -49,6 +61,20 @@ struct WidenFp8 {
             values.w[j] = ptx::cvt_rn_bf16x2_f32(number(values.w[j] & 0xffffu) * row_scale,
                                                  number(values.w[j] >> 16) * row_scale);
         return values;
+    }
+    static __device__ __forceinline__ ptx::Words4 widen_half(const ptx::Words4& codes,
+                                                             uint32_t scales, uint32_t row_scale,
+                                                             int i) {
+        ptx::Words4 values = widen(codes, scales, i);
+#pragma unroll
+        for (uint32_t& two : values.w)
+            two = ptx::mul_f16x2(two, row_scale);
+        return values;
+    }
+    static __device__ __forceinline__ ptx::Words4 widen_keys(const ptx::Words4& codes,
+                                                             uint32_t scales, uint32_t row_scale,
+                                                             int i) {
+        return widen_half(codes, scales, row_scale, i);
     }
 
 private:
@@ -68,24 +94,42 @@ struct WidenNvfp4 {
     // of 2^7 so that their products with block scales are no subnormals.
     static constexpr float key_unit = 128.0f * E4m3::widen_fold;
     static constexpr uint32_t key_order = 0x73516240u;
+    static constexpr float half_fold = E4m3::widen_fold;
+    static constexpr uint32_t half_exponent = 14;
+    static constexpr bool keys_take_rest = true;
+    static constexpr uint32_t nothing_scale = 0x29278b6du;
 
     static __device__ __forceinline__ ptx::Words4 widen(const ptx::Words4& codes, uint32_t scales,
                                                         int i) {
-        constexpr uint32_t magnitudes = 0x0e0e0e0eu, both = 0x8e008e00u, raised = 0x58005800u;
-        constexpr uint32_t b_where_c_else_a = 0xd8;
-        const uint32_t two = ptx::mul_f16x2(E4m3::widen2(scales), raised);
-        const uint32_t scale = ptx::prmt(two, two, i < 2 ? 0x1010 : 0x3232);
-        const uint32_t word = codes.w[i];
-        const uint32_t even = ptx::lop3<b_where_c_else_a>(word << 4, word << 1, magnitudes);
-        const uint32_t odd = ptx::lop3<b_where_c_else_a>(word, word >> 3, magnitudes);
-        return {{ptx::mul_f16x2(even << 8 & both, scale), ptx::mul_f16x2(even & both, scale),
-                 ptx::mul_f16x2(odd << 8 & both, scale), ptx::mul_f16x2(odd & both, scale)}};
+        constexpr uint32_t raised = 0x58005800u;
+        return scaled_keys(codes, scale_of(ptx::mul_f16x2(E4m3::widen2(scales), raised), i), i);
+    }
+    static __device__ __forceinline__ ptx::Words4 widen_keys(const ptx::Words4& codes,
+                                                             uint32_t scales, uint32_t row_scale,
+                                                             int i) {
+        const uint32_t two = E4m3::widen2(scales);
+        const uint32_t rest = ptx::mul_f16x2(two, ptx::high_twice_f16x2(row_scale));
+        const uint32_t scaled = ptx::fma_f16x2(two, ptx::low_twice_f16x2(row_scale), rest);
+        return scaled_keys(codes, scale_of(scaled, i), i);
+    }
+    static __device__ __forceinline__ ptx::Words4 widen_half(const ptx::Words4& codes,
+                                                             uint32_t scales, uint32_t row_scale,
+                                                             int i) {
+        const uint32_t scale = scale_of(ptx::mul_f16x2(E4m3::widen2(scales), row_scale), i);
+        const Nibbles of(codes.w[i]);
+        ptx::Words4 values;
+#pragma unroll
+        for (int j = 0; j < 4; j++) {
+            constexpr uint32_t selectors[4] = {0x4000, 0x5010, 0x6020, 0x7030};
+            values.w[j] = ptx::mul_f16x2(ptx::prmt(of.even, of.odd, selectors[j]) & both, scale);
+        }
+        return values;
     }
     static __device__ __forceinline__ ptx::Words4 widen(const ptx::Words4& codes, uint32_t scales,
                                                         float row_scale, int i) {
-        const uint32_t both = E4m3::widen2(scales);
+        const uint32_t two = E4m3::widen2(scales);
         const float block_scale =
-            ptx::cvt_f32_f16(i < 2 ? both & 0xffffu : both >> 16) * E4m3::widen_fold;
+            ptx::cvt_f32_f16(i < 2 ? two & 0xffffu : two >> 16) * E4m3::widen_fold;
         const Magnitudes table = Magnitudes::times(block_scale * row_scale);
         const uint32_t word = codes.w[i];
         const uint32_t raised = word << 4, names = word & 0x77777777u;
@@ -98,6 +142,31 @@ struct WidenNvfp4 {
     }
 
 private:
+    static constexpr uint32_t both = 0x8e008e00u;  // where fp16 has a sign and a code's magnitude
+
+    // A word's codes in the bytes of two, sign and magnitude so; other bits are anything.
+    struct Nibbles {
+        uint32_t even;
+        uint32_t odd;
+
+        __device__ __forceinline__ explicit Nibbles(uint32_t word) {
+            constexpr uint32_t magnitudes = 0x0e0e0e0eu, b_where_c_else_a = 0xd8;
+            even = ptx::lop3<b_where_c_else_a>(word << 4, word << 1, magnitudes);
+            odd = ptx::lop3<b_where_c_else_a>(word, word >> 3, magnitudes);
+        }
+    };
+
+    // Of two, the scale of the block that chunk i is in, in both halves.
+    static __device__ __forceinline__ uint32_t scale_of(uint32_t two, int i) {
+        return ptx::prmt(two, two, i < 2 ? 0x1010 : 0x3232);
+    }
+    static __device__ __forceinline__ ptx::Words4 scaled_keys(const ptx::Words4& codes,
+                                                              uint32_t scale, int i) {
+        const Nibbles of(codes.w[i]);
+        return {{ptx::mul_f16x2(of.even << 8 & both, scale), ptx::mul_f16x2(of.even & both, scale),
+                 ptx::mul_f16x2(of.odd << 8 & both, scale), ptx::mul_f16x2(of.odd & both, scale)}};
+    }
+
     // 0, .5, 1, 1.5, 2, 3, 4 and 6 times a scale, rounded to bf16: the upper and the lower bytes of
     // the first four and of the others. Two of them are rounded, the rest are those with another
     // exponent. An infinite scale makes 0 a NaN.

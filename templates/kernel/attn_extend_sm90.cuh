@@ -14,9 +14,11 @@
 // them.
 //
 // Rounding: q, K and V operands are the model's 16-bit values; products are accumulated in fp32.
-// Codes of K are widened to fp16, exactly, and their row scale is put on the score in fp32; their
-// queries are fp16 (group_queries.cuh). Codes of V are widened to the model's type with their row
-// scale, and rounded once. p is rounded to 16 bits; l sums the fp32 p.
+// Codes of K and V are widened to fp16 with their row scales, and p is fp16 (half_rows.cuh). Where
+// a producer warp has not all of a tile, codes of K are widened to fp16, exactly, and their row
+// scale is put on the score in fp32; those of V to the model's type with their row scale, rounded
+// once. The queries of keys that were codes are fp16 (group_queries.cuh). p is rounded to 16 bits;
+// l sums the fp32 p.
 #pragma once
 #include "block/extend_producer.cuh"
 #include "block/group_products.cuh"
@@ -38,6 +40,9 @@ struct AttnExtendSm90 {
     using Products = GroupProducts<Config>;
     using Rows = GroupRows<Config>;
     using Queries = GroupQueries<Config>;
+    static constexpr bool has_units = Rows::has_units;
+    using Element = typename Config::Element;
+    static constexpr int own_units = Rings::Smem::own_units;
     static constexpr int head_dim = Config::head_dim;
     static constexpr int num_consumers = Config::num_consumers;
     static constexpr int producer_registers = Config::producer_registers;
@@ -75,7 +80,7 @@ private:
         typename Rings::QueryCursor queries;
         TileCursor keys = TileCursor(0);
         TileCursor values = TileCursor(1);
-        uint32_t own_scales = kept(Scales::own_offset());
+        uint32_t own_scales = kept(has_units ? TileUnits::own_offset() : Scales::own_offset());
         uint32_t factors;
         // Of the first stages; what could be computed from addresses would be, in every turn.
         uint32_t query_rows;
@@ -156,6 +161,8 @@ private:
         typename Rows::Scores scores;
         typename Rows::Factors factors;
         typename Rows::Weights weights;
+        TileUnits units;  // of the tile that is weighed
+        bool is_half;     // so are its weights
 #pragma unroll
         for (int i = 0; i < head_dim / 2; i++)
             out[i] = 0;
@@ -167,19 +174,20 @@ private:
             keep_queries(p, group, at);
         const uint32_t query = at.queries.of_first(at.query_rows);
         start_scores<false>(p, query, keys.is_cached(first), is_seen_k(keys.is_cached(first)), at,
-                            factors, scores);
+                            factors, units, scores);
         rows.find_seen(p, order.unit);
         take_scores<0>(at, scores);
         // A turn ends where the next tile's products start, so that there is one softmax to
         // compile.
 #pragma unroll 1
         for (uint32_t tile = first;;) {
-            rows.weigh(p, order.unit, keys, tile, factors, scores);
+            is_half = has_units && !ptx::any(units.is_wide());
+            rows.weigh(p, order.unit, keys, tile, factors, units, scores);
             if (tile > first) {
                 await_outputs(rows, out);
                 give_back(at.values);
             }
-            Rows::round(scores, weights);
+            round(is_half, scores, weights);
             if (++tile == end)
                 break;
             // Values that are to be seen have come before these keys: one fence for both.
@@ -187,11 +195,11 @@ private:
             const bool is_seen = is_seen_k(is_cached) && is_seen_v(is_cached);
             if (!is_seen) {
                 at.values.wait_filled();
-                if (Rows::has_columns && tile == keys.cached_tiles)
+                if (Config::KWiden::is_coded && tile == keys.cached_tiles)
                     restore_queries(p, order.unit, group, at);
             }
-            start_scores<true>(p, query, is_cached, is_seen, at, factors, scores);
-            start_outputs(weights, at, out);
+            start_scores<true>(p, query, is_cached, is_seen, at, factors, units, scores);
+            start_outputs(is_half, weights, at, out);
             at.turns.pass_on();
             take_scores<1>(at, scores);
         }
@@ -199,7 +207,7 @@ private:
         at.values.wait_filled();
         if (!is_seen_v(keys.is_cached(end - 1)))
             see();
-        start_outputs(weights, at, out);
+        start_outputs(is_half, weights, at, out);
         ptx::wgmma_wait<0>();
         ptx::wgmma_keep(out);
         give_back(at.values);
@@ -221,10 +229,12 @@ private:
     static __device__ __forceinline__ void keep_queries(const ftj_extend_params& p, uint32_t group,
                                                         const Cursors& at) {
         see();
-        if constexpr (Rows::has_columns) {
+        if constexpr (Config::KWiden::is_coded) {
             ptx::sync_group(own_barrier(group), 128);
             const uint32_t thread = ptx::thread_index() % 128;
-            if (thread < Config::tile_tokens)
+            if constexpr (has_units)
+                TileUnits{p.score_scale, -0.0f, 1.0f}.store(at.factors + own_units, thread);
+            else if (thread < Config::tile_tokens)
                 ptx::st_shared_u32(at.factors + 4 * thread, ptx::float_bits(p.score_scale));
             ptx::sync_group(own_barrier(group), 128);
         }
@@ -254,37 +264,55 @@ private:
         return Rings::by_tensor || (Config::VWiden::is_coded && is_cached);
     }
 
-    // Row scales of K are loaded before the products start: later loads would queue up behind
-    // those. They have landed when the stage is given back, which is when its products have ended.
+    // Row scales of K, or a tile's units, are loaded before the products start: later loads would
+    // queue up behind those. They have landed when the stage is given back, which is when its
+    // products have ended.
     template <bool in_turn>
     static __device__ __forceinline__ void start_scores(const ftj_extend_params& p, uint32_t query,
                                                         bool is_cached, bool is_seen, Cursors& at,
                                                         typename Rows::Factors& factors,
+                                                        TileUnits& units,
                                                         typename Rows::Scores& scores) {
         at.keys.wait_filled();
-        if constexpr (Rows::has_columns)
-            Scales::load((is_cached ? at.keys.scales() : at.factors) + at.own_scales, factors);
-        else
+        const uint32_t own = at.factors + (has_units ? own_units : 0);
+        const uint32_t scales = (is_cached ? at.keys.scales() : own) + at.own_scales;
+        if constexpr (has_units) {
+            units = TileUnits::load(scales);
+            factors[0] = units.to_log2;
+        } else if constexpr (Rows::has_columns) {
+            Scales::load(scales, factors);
+        } else {
             factors[0] = p.score_scale;
+        }
         if (!is_seen)
             see();
         if constexpr (in_turn)
             at.turns.wait();
         ptx::wgmma_keep(scores);
-        ptx::wgmma_fence();
         const uint32_t tile = at.keys.of_first(at.first_keys);
         if (is_widened_k(is_cached))
             Products::template start_scores<Fp16>(query, tile, scores);
         else
-            Products::template start_scores<typename Config::Element>(query, tile, scores);
+            Products::template start_scores<Element>(query, tile, scores);
     }
-    static __device__ __forceinline__ void start_outputs(const typename Rows::Weights& weights,
+    static __device__ __forceinline__ void round(bool is_half, const typename Rows::Scores& scores,
+                                                 typename Rows::Weights& weights) {
+        if (is_half)
+            Rows::template round<Fp16>(scores, weights);
+        else
+            Rows::template round<Element>(scores, weights);
+    }
+    static __device__ __forceinline__ void start_outputs(bool is_half,
+                                                         const typename Rows::Weights& weights,
                                                          const Cursors& at,
                                                          typename Rows::Outputs& out) {
         at.values.wait_filled();
         ptx::wgmma_keep(out);
-        ptx::wgmma_fence();
-        Products::start_outputs(weights, at.values.of_first(at.first_values), out);
+        const uint32_t tile = at.values.of_first(at.first_values);
+        if (is_half)
+            Products::template start_outputs<Fp16>(weights, tile, out);
+        else
+            Products::template start_outputs<Element>(weights, tile, out);
     }
 
     // Outputs up to date with the reference of the tile whose scores have just been weighed. Both

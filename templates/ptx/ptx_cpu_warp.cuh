@@ -36,6 +36,14 @@ static void compute_uniform(ftj_cpu_lane* lanes) {
     }
 }
 
+static void compute_max(ftj_cpu_lane* lanes) {
+    uint32_t most = 0;
+    for (int i = 0; i < FTJ_CPU_WARP_LANES; i++)
+        most = lanes[i].w[0] > most ? lanes[i].w[0] : most;
+    for (int i = 0; i < FTJ_CPU_WARP_LANES; i++)
+        lanes[i].w[0] = most;
+}
+
 static void compute_first_lane(ftj_cpu_lane* lanes) {
     uint32_t first = 0;
     while (first < FTJ_CPU_WARP_LANES - 1 && !lanes[first].w[0])
@@ -91,6 +99,7 @@ FTJ_DEVICE uint32_t shfl(uint32_t v, uint32_t lane) {
 }
 FTJ_DEVICE float shfl(float v, uint32_t lane) { return bits_float(shfl(float_bits(v), lane)); }
 FTJ_DEVICE uint32_t uniform(uint32_t v) { return collective("uniform", compute_uniform, v, 0); }
+FTJ_DEVICE uint32_t max_of_warp(uint32_t v) { return collective("max_of_warp", compute_max, v, 0); }
 FTJ_DEVICE uint32_t shfl_xor(uint32_t v, uint32_t mask) {
     return collective("shfl_xor", compute_select, v, thread_index() ^ mask);
 }

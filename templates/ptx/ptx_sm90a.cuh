@@ -22,6 +22,9 @@ FTJ_DEVICE void setmaxnreg_inc() {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" : : "n"(registers));
 }
 
+// redux.sync.max.u32: in a uniform register. PTX ISA 7.0.
+FTJ_DEVICE uint32_t max_of_warp(uint32_t v) { return __reduce_max_sync(all_lanes, v); }
+
 // A constant that stays in a register: the assembler, too, takes it for something it cannot know.
 FTJ_DEVICE uint32_t opaque(uint32_t v) {
     uint32_t r;

@@ -29,6 +29,7 @@ void acceptance_chunks_equal_the_whole(struct check_row *row);
 void acceptance_extend_of_large_logits(struct check_row *row);
 void acceptance_extend_of_rising_logits(struct check_row *row);
 void acceptance_extend_of_any_queries(struct check_row *row);
+void acceptance_extend_of_any_values(struct check_row *row);
 void acceptance_extend_of_staggered_windows(struct check_row *row);
 void acceptance_extend_refusals(struct check_row *row);
 void acceptance_shared_keys(struct check_row *row);

@@ -34,6 +34,7 @@ static const struct {
     {"extend: large logits", acceptance_extend_of_large_logits},
     {"extend: logits that rise past every sum", acceptance_extend_of_rising_logits},
     {"extend: queries of any size", acceptance_extend_of_any_queries},
+    {"extend: values of any size", acceptance_extend_of_any_values},
     {"extend: windows that begin inside a warp's rows", acceptance_extend_of_staggered_windows},
     {"extend: what is refused", acceptance_extend_refusals},
     {"decode: warps that share keys or lines", acceptance_shared_keys},

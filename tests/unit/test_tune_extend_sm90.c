@@ -156,3 +156,44 @@ Test(tune_extend_sm90, copies_runs_of_rows_by_tensor_copies)
         cr_expect_leq(config.smem_bytes, device.smem_bytes);
     }
 }
+
+static bool flag(const struct ftj_text *text, const char *name)
+{
+    char pattern[64];
+    snprintf(pattern, sizeof(pattern), " %s = true;", name);
+    return strstr(text->data, pattern);
+}
+
+/* A page of one head in one piece, when a producer warp brings all of it and no more. */
+Test(tune_extend_sm90, copies_records_of_codes_whole)
+{
+    static const struct {
+        uint32_t head_dim, page_size;
+        ftj_kv_order order;
+        bool is_whole;
+        uint32_t code_rows;
+    } rows[] = {
+        {128, 64, FTJ_KV_PACKED, true, 64},   {128, 64, FTJ_KV_HND, false, 64},
+        {128, 128, FTJ_KV_PACKED, false, 64}, {128, 16, FTJ_KV_PACKED, false, 64},
+        {128, 1, FTJ_KV_PACKED, false, 32},   {256, 64, FTJ_KV_PACKED, false, 16},
+        {256, 16, FTJ_KV_PACKED, true, 16},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        const ftj_kv_shape shape = {.k_format = FTJ_KV_FP8,
+                                    .v_format = FTJ_KV_NVFP4,
+                                    .order = rows[i].order,
+                                    .num_kv_heads = 2,
+                                    .head_dim = rows[i].head_dim,
+                                    .page_size = rows[i].page_size};
+        struct ftj_problem problem;
+        struct ftj_device device;
+        struct ftj_config config;
+        struct ftj_text text = {0};
+        cr_assert(tune(&shape, FTJ_DTYPE_BF16, "sm_90a", &problem, &device, &config), "row %zu", i);
+        ftj_write_extend_sm90(&text, &problem, &config, &device);
+        cr_expect_eq(flag(&text, "has_records"), rows[i].is_whole, "row %zu", i);
+        cr_expect_eq(member(&text, "code_rows"), rows[i].code_rows, "row %zu", i);
+        cr_expect_leq(config.smem_bytes, device.smem_bytes);
+        ftj_text_finish(&text);
+    }
+}

@@ -6,7 +6,7 @@
 struct Config {
     static constexpr int num_threads = 512;
     static constexpr int min_blocks = 1;
-    static constexpr int smem_bytes = 214528;
+    static constexpr int smem_bytes = 214488;
     static constexpr int head_dim = 128;
     using Element = ftj::Bf16;
     using KWiden = ftj::Rows16Bit;
@@ -28,6 +28,7 @@ struct Config {
     static constexpr bool slot_table = false;
     static constexpr bool has_softcap = false;
     static constexpr bool takes_turns = false;
+    static constexpr bool has_records = false;
 };
 
 extern "C" __global__ __launch_bounds__(Config::num_threads, Config::min_blocks)

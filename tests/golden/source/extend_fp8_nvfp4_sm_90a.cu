@@ -6,7 +6,7 @@
 struct Config {
     static constexpr int num_threads = 512;
     static constexpr int min_blocks = 1;
-    static constexpr int smem_bytes = 218088;
+    static constexpr int smem_bytes = 219760;
     static constexpr int head_dim = 128;
     using Element = ftj::Bf16;
     using KWiden = ftj::WidenFp8<ftj::E4m3Hardware>;
@@ -28,6 +28,7 @@ struct Config {
     static constexpr bool slot_table = false;
     static constexpr bool has_softcap = false;
     static constexpr bool takes_turns = true;
+    static constexpr bool has_records = true;
 };
 
 extern "C" __global__ __launch_bounds__(Config::num_threads, Config::min_blocks)
