@@ -21,13 +21,13 @@ struct BulkRing {
     static constexpr int stage_barriers = warps == 1 ? 8 : 16;
     static constexpr int barrier_bytes = num_stages * stage_barriers;
 
-    uint32_t base;      // shared address of stage 0
-    uint32_t barriers;  // shared address of stage 0's
-    uint32_t filled;    // stage to be filled next
-    uint32_t read;      // stage to be read next
-    uint32_t own_place;
-    uint32_t parity;  // of the phase that ends when it has arrived
-    uint32_t last;    // barriers of the stage read before
+    uint32_t base;       // shared address of stage 0
+    uint32_t barriers;   // shared address of stage 0's
+    uint32_t filled;     // stage to be filled next
+    uint32_t read;       // stage to be read next
+    uint32_t own_place;  // place(), asked for every tile
+    uint32_t parity;     // of the phase that ends when it has arrived
+    uint32_t last;       // barriers of the stage read before
 
     __device__ __forceinline__ void init(uint32_t stages, uint32_t of_barriers) {
         base = stages;
