@@ -224,6 +224,12 @@ FTJ_DEVICE float cvt_f32_f16(uint32_t v) {
 }
 
 // ---- global memory -----------------------------------------------------------------------------
+// ld.relaxed: what the L2 has now, whatever the L1 has. PTX ISA 6.0.
+FTJ_DEVICE uint32_t ld_past_l1(const int32_t* global, uint32_t) {
+    uint32_t v;
+    asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(v) : "l"(global));
+    return v;
+}
 FTJ_DEVICE uint32_t atomic_add(uint32_t* address, uint32_t v) { return atomicAdd(address, v); }
 
 // ---- hints -----------------------------------------------------------------------------------
