@@ -68,6 +68,10 @@ FTJ_DEVICE void st_shared_u8(uint32_t address, uint32_t v) {
 FTJ_DEVICE void cp_async_16(uint32_t shared, const void* global) {
     running_block->calls->copy_issue(running_block, shared, global, 16);
 }
+template <int to, int from>
+FTJ_DEVICE void cp_async_16_past(uint32_t shared, const void* global) {
+    cp_async_16(shared + to, static_cast<const unsigned char*>(global) + from);
+}
 FTJ_DEVICE void cp_async_8(uint32_t shared, const void* global) {
     running_block->calls->copy_issue(running_block, shared, global, 8);
 }
