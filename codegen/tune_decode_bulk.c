@@ -124,15 +124,17 @@ static bool fits_parts(const struct ftj_problem *problem, const struct ftj_devic
 /* A record's worth of tokens (64) needs the fewest copies, and two or four warps share it: each has
  * its next tile under way while it computes on one. Warps come in fours, or some schedulers have
  * more work than others. Sixteen of them are best; of eight with three stages and twelve with two,
- * the eight are (fp8, 1 x 131072 on an H200: 71 us, 76). Many columns of runs leave registers for
- * twelve, which 4-bit codes are the better for, or for eight. */
+ * the eight are (fp8, 1 x 131072 on an H200: 71 us, 76). Of 16-bit rows, which four warps share,
+ * three rings of two stages are better than two of three (16 x 16384: 239.2 us, 241.6), but not
+ * for pages that two rings share. Many columns of runs leave registers for twelve, which 4-bit
+ * codes are the better for, or for eight. */
 bool ftj_tune_decode_bulk(const struct ftj_problem *problem, const struct ftj_device *device,
                           struct ftj_config *config)
 {
     static const struct ftj_decode_shape shapes[] = {
-        {2, 8, 2, 64, 2},  {2, 4, 2, 64, 3}, {3, 4, 2, 64, 2}, {1, 8, 4, 64, 3},
-        {1, 12, 4, 64, 2}, {2, 4, 2, 64, 2}, {2, 4, 4, 64, 2}, {1, 8, 4, 64, 2},
-        {2, 4, 1, 32, 2},  {2, 4, 1, 16, 2}, {1, 8, 1, 16, 2}, {1, 4, 1, 16, 2}};
+        {2, 8, 2, 64, 2}, {2, 4, 2, 64, 3}, {3, 4, 2, 64, 2}, {1, 12, 4, 64, 2},
+        {1, 8, 4, 64, 3}, {2, 4, 2, 64, 2}, {2, 4, 4, 64, 2}, {1, 8, 4, 64, 2},
+        {2, 4, 1, 32, 2}, {2, 4, 1, 16, 2}, {1, 8, 1, 16, 2}, {1, 4, 1, 16, 2}};
     static const struct ftj_decode_shape wide[] = {
         {1, 12, 2, 64, 2}, {1, 8, 2, 64, 3}, {1, 8, 4, 64, 2}};
     const ftj_kv_layout *kv = &problem->kv;
@@ -150,6 +152,7 @@ bool ftj_tune_decode_bulk(const struct ftj_problem *problem, const struct ftj_de
     if (fits_parts(problem, device, config))
         return true;
     const bool is_4bit = problem->k_format == FTJ_KV_NVFP4 || problem->v_format == FTJ_KV_NVFP4;
+    const bool is_16bit = problem->k_format == FTJ_KV_16BIT && problem->v_format == FTJ_KV_16BIT;
     const uint32_t dims = config->n_tiles * problem->head_dim;
     for (size_t i = 0; i < sizeof(wide) / sizeof(*wide); i++) {
         const bool is_for_it = wide[i].warps > WIDE_WARPS
@@ -159,6 +162,10 @@ bool ftj_tune_decode_bulk(const struct ftj_problem *problem, const struct ftj_de
             return true;
     }
     for (size_t i = 0; i < sizeof(shapes) / sizeof(*shapes); i++) {
+        const bool are_three = shapes[i].warps > WIDE_WARPS;
+        if (are_three &&
+            (!is_16bit || config->n_tiles > 1 || problem->page_size < shapes[i].tile_tokens))
+            continue;
         if (fits_bulk(problem, device, &shapes[i], config))
             return true;
     }

@@ -101,10 +101,10 @@ static ftj_status set_workspace(const struct ftj_attention *attn, const ftj_deco
 
 #define FEW_UNITS 16u /* decode blocks to a unit, and more */
 
-static uint32_t log2_up(uint32_t v)
+static uint32_t log2_down(uint32_t v)
 {
     uint32_t shift = 0;
-    while (1u << shift < v)
+    while (v >> (shift + 1))
         shift++;
     return shift;
 }
@@ -121,8 +121,9 @@ static void set_deal(const struct ftj_decode_plan *plan, ftj_decode_params *para
     params->head_sets = plan->head_sets;
     params->head_blocks = plan->head_blocks;
     params->blocks = plan->blocks;
-    params->tile_shift = log2_up(config->tile_tokens);
-    params->min_shift = log2_up(config->num_warps / (config->warps_per_tile * config->unit_heads));
+    params->tile_shift = log2_down(config->tile_tokens);
+    params->min_shift =
+        log2_down(config->num_warps / (config->warps_per_tile * config->unit_heads));
     params->unit_cost = plan->unit_cost;
     params->unit_pieces =
         num_units && num_units < params->blocks ? (uint32_t)(params->blocks / num_units) : 1;

@@ -91,18 +91,17 @@ struct AttendTile {
         uint32_t token;  // of the warp's first row
         Shown visible;
         uint32_t first_column;
-        bool whole;  // every row of the warp's is visible to every column
+        bool whole;
     };
 
+    // `whole`: every row of the tile, which starts at `token`, is visible to every column.
     static __device__ __forceinline__ void attend(const ftj_decode_params& p,
                                                   const Query<Config>& query, const Lanes& lanes,
                                                   State& state, uint32_t stage,
                                                   const Shown& visible, uint32_t first_column,
-                                                  uint32_t token) {
-        const Visible by_all = visible.seen_by_all(p);
-        Keys keys = {stage, token + lanes.part * warp_tokens, visible, first_column, true};
-        keys.whole = keys.token >= by_all.begin && keys.token + warp_tokens <= by_all.end;
-        if (!keys.whole)
+                                                  uint32_t token, bool whole) {
+        const Keys keys = {stage, token + lanes.part * warp_tokens, visible, first_column, whole};
+        if (!whole)
             Tile::clear_invisible(stage, visible, token, lanes.part);
         attend_from<0>(p, query, lanes, state, keys);
     }
@@ -167,9 +166,8 @@ private:
                 piece_codes += KCodec::key_run(piece.dims, c) - KCodec::key_run(first_key, c);
                 piece_blocks += KCodec::block_run(piece.dims, c) - KCodec::block_run(first_key, c);
             }
-            KCodec::template load_key<piece.dims>(piece_codes, piece_blocks, upper);
-            KCodec::template load_key<piece.dims>(piece_codes + 8 * Pitch::k_codes,
-                                                  piece_blocks + 8 * Pitch::k_blocks, lower);
+            KCodec::template load_keys<piece.dims>(piece_codes, piece_blocks, 8 * Pitch::k_codes,
+                                                   8 * Pitch::k_blocks, upper, lower);
 #pragma unroll
             for (int j = 0; j < piece.dims / 16; j++) {
 #pragma unroll

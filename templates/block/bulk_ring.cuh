@@ -21,17 +21,23 @@ struct BulkRing {
     static constexpr int stage_barriers = warps == 1 ? 8 : 16;
     static constexpr int barrier_bytes = num_stages * stage_barriers;
 
-    uint32_t base;      // shared address of stage 0
-    uint32_t barriers;  // shared address of stage 0's
-    uint32_t filled;    // stage to be filled next
-    uint32_t read;      // stage to be read next
-    uint32_t parity;    // of the phase that ends when it has arrived
+    uint32_t base;       // shared address of stage 0
+    uint32_t barriers;   // shared address of stage 0's
+    uint32_t filled;     // stage to be filled next
+    uint32_t read;       // stage to be read next
+    uint32_t own_place;  // place(), asked for every tile
+    uint32_t parity;     // of the phase that ends when it has arrived
+    uint32_t last;       // barriers of the stage read before
 
     __device__ __forceinline__ void init(uint32_t stages, uint32_t of_barriers) {
         base = stages;
         barriers = of_barriers;
         filled = read = parity = 0;
-        if (place() == 0 && ptx::elect_lane()) {
+        last = filled_of(num_stages - 1);
+        own_place = place();
+        // Or they are made of the thread's index every time.
+        ptx::keep(base), ptx::keep(barriers), ptx::keep(own_place);
+        if (own_place == 0 && ptx::elect_lane()) {
 #pragma unroll
             for (int stage = 0; stage < num_stages; stage++) {
                 ptx::mbarrier_init(filled_of(stage), fillers);
@@ -42,11 +48,16 @@ struct BulkRing {
         }
     }
 
-    // Of the warp in its ring.
+    // Of the warp in its ring. Who is the first differs from ring to ring: warp i of a block is on
+    // scheduler i % 4 of the SM, and filling is a tenth of a warp's work.
     static __device__ __forceinline__ uint32_t place() {
-        return warps == 1 ? 0 : ptx::thread_index() / warp_size % warps;
+        if constexpr (warps == 1)
+            return 0;
+        const uint32_t warp = ptx::thread_index() / warp_size, ring = warp / warps;
+        return (warp ^ (ring + ring * warps / 4)) % warps;
     }
-    static __device__ __forceinline__ bool fills() { return place() < fillers; }
+    static __device__ __forceinline__ bool is_filler() { return place() < fillers; }
+    __device__ __forceinline__ bool fills() const { return own_place < fillers; }
 
     __device__ __forceinline__ void skip() { filled = filled == num_stages - 1 ? 0 : filled + 1; }
 
@@ -65,10 +76,11 @@ struct BulkRing {
     // arrival may overtake loads that nothing has used yet; and once, since those of 32 lanes are
     // made one after another.
     __device__ __forceinline__ uint32_t wait() {
-        ptx::mbarrier_wait(filled_of(read), parity);
+        const uint32_t its_barriers = filled_of(read);
+        ptx::mbarrier_wait(its_barriers, parity);
         ptx::sync_warp();
         if constexpr (warps > 1) {
-            const uint32_t before = free_of(read == 0 ? num_stages - 1 : read - 1);
+            const uint32_t before = last + 8;
             if (ptx::thread_index() % warp_size == 0)
                 ptx::mbarrier_arrive(before);
             if (fills()) {
@@ -78,10 +90,11 @@ struct BulkRing {
                     ptx::mbarrier_wait(free_of(filled), parity ^ (read == 0));
             }
         }
+        last = its_barriers;
         const uint32_t stage = base + read * bytes;
-        const bool last = read == num_stages - 1;
-        read = last ? 0 : read + 1;
-        parity ^= last;
+        const bool is_round = read == num_stages - 1;
+        read = is_round ? 0 : read + 1;
+        parity ^= is_round;
         return stage;
     }
 

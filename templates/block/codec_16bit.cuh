@@ -13,6 +13,7 @@
 //   block_run(dims, c)        the block scales lane c loads of a piece
 //   key_dim<dims>(j, c, i)    the dim that product j of a piece multiplies in lane c, element i
 //   load_key<dims>            one row's operands of a piece: [dims / 16][k half]
+//   load_keys<dims>           those of two rows, so many bytes apart
 //   load_value<dims>          four tokens' operands of a piece: [dims / 16][a0..a3]
 // The loads take shared addresses that include the runs.
 #pragma once
@@ -62,6 +63,15 @@ struct Codec16Bit {
             operands[j][0] = words[2 * j];
             operands[j][1] = words[2 * j + 1];
         }
+    }
+
+    template <int dims>
+    static __device__ __forceinline__ void load_keys(uint32_t codes, uint32_t scales,
+                                                     uint32_t codes_apart, uint32_t,
+                                                     uint32_t (&first)[dims / 16][2],
+                                                     uint32_t (&second)[dims / 16][2]) {
+        load_key<dims>(codes, scales, first);
+        load_key<dims>(codes + codes_apart, scales, second);
     }
 
     // A word holds two dims of one token; an operand one dim of two tokens.

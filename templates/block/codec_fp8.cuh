@@ -38,6 +38,15 @@ struct CodecFp8 {
         }
     }
 
+    template <int dims>
+    static __device__ __forceinline__ void load_keys(uint32_t codes, uint32_t scales,
+                                                     uint32_t codes_apart, uint32_t,
+                                                     uint32_t (&first)[dims / 16][2],
+                                                     uint32_t (&second)[dims / 16][2]) {
+        load_key<dims>(codes, scales, first);
+        load_key<dims>(codes + codes_apart, scales, second);
+    }
+
     // A word holds four dims of one token; interleaved with another token's, its bytes become pairs
     // of one dim.
     template <int dims>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Codec: rows of E2M1 codes, an E4M3 scale per 16 of them, one fp32 scale per row. Operands are
-// fp16: (code * 2^-14) * (block scale * 2^7), which is exact for every code and scale; the row
-// scale is the kernel's to apply. Members: codec_16bit.cuh.
+// fp16: (code * 2^-14) * block scale, a multiple of 2^-24 of at most seven bits, which fp16 has, if
+// as a subnormal; the row scale is the kernel's to apply. Members: codec_16bit.cuh.
 #pragma once
 #include "block/pieces.cuh"
 
@@ -27,7 +27,7 @@ struct CodecNvfp4 {
     static constexpr bool is_coded = true;
     static constexpr bool has_row_scale = true;
     static constexpr bool has_block_scale = true;
-    static constexpr float operand_fold = 128.0f;  // 2^14 / 2^7
+    static constexpr float operand_fold = 16384.0f;  // 2^14
 
     // A lane's 16-byte loads, and its loads of two block scales, need an even number of blocks.
     static constexpr int widest_key(int head_dim) { return head_dim % 32 ? 64 : 128; }
@@ -48,12 +48,12 @@ struct CodecNvfp4 {
         return dims / 4 * c + 8 * (j / 2) + j % 2 + by_pair[i];
     }
 
-    // The block scales at block_run(), * 2^7, as a pair: two blocks, or one twice.
+    // The block scales at block_run() as a pair: two blocks, or one twice.
     template <int dims>
     static __device__ __forceinline__ uint32_t load_scales(uint32_t scales) {
-        constexpr float factor = 128.0f * E4m3::widen_fold;
-        constexpr uint32_t half_bits = factor == 128.0f ? 0x5800u : 0x7800u;
-        static_assert(factor == 128.0f || factor == 32768.0f, "the two powers named above");
+        constexpr float factor = E4m3::widen_fold;
+        constexpr uint32_t half_bits = 0x5c00u;
+        static_assert(factor == 1.0f || factor == 256.0f, "nothing to multiply by, or half_bits");
         uint32_t codes[1];
         if constexpr (dims == 128) {
             load_shared<2>(scales, codes);
@@ -61,7 +61,8 @@ struct CodecNvfp4 {
             load_shared<1>(scales, codes);
             codes[0] |= codes[0] << 8;
         }
-        return ptx::mul_f16x2(E4m3::widen2(codes[0]), half_bits | half_bits << 16);
+        const uint32_t pair = E4m3::widen2(codes[0]);
+        return factor == 1.0f ? pair : ptx::mul_f16x2(pair, half_bits | half_bits << 16);
     }
 
     template <int dims>
@@ -91,6 +92,31 @@ struct CodecNvfp4 {
         }
     }
 
+    // Of a piece of 16 dims a lane has half a word of a row: two rows make one.
+    template <int dims>
+    static __device__ __forceinline__ void load_keys(uint32_t codes, uint32_t scales,
+                                                     uint32_t codes_apart, uint32_t scales_apart,
+                                                     uint32_t (&first)[dims / 16][2],
+                                                     uint32_t (&second)[dims / 16][2]) {
+        if constexpr (dims == 16) {
+            constexpr uint32_t by_byte = 0x5140;  // first, second, first, second
+            uint32_t words[2][1];
+            uint32_t pairs[4];
+            load_shared<2>(codes, words[0]);
+            load_shared<2>(codes + codes_apart, words[1]);
+            const uint32_t first_scale = load_scales<dims>(scales);
+            const uint32_t second_scale = load_scales<dims>(scales + scales_apart);
+            widen_e2m1_8(ptx::prmt(words[0][0], words[1][0], by_byte), pairs);
+            first[0][0] = ptx::mul_f16x2(pairs[0], first_scale);
+            first[0][1] = ptx::mul_f16x2(pairs[2], first_scale);
+            second[0][0] = ptx::mul_f16x2(pairs[1], second_scale);
+            second[0][1] = ptx::mul_f16x2(pairs[3], second_scale);
+        } else {
+            load_key<dims>(codes, scales, first);
+            load_key<dims>(codes + codes_apart, scales + scales_apart, second);
+        }
+    }
+
     // Half a word holds four dims of one token: with another token's half it is decoded into pairs
     // of one dim. The scale pair of (two tokens, block of lane g) comes from the lanes that loaded
     // (token, two blocks) by one transpose.
@@ -99,25 +125,32 @@ struct CodecNvfp4 {
                                                       const uint32_t (&scales)[2],
                                                       uint32_t (&operands)[dims / 16][4]) {
         constexpr int bytes = dims / 16;
-        constexpr int num_halves = dims <= 32 ? 1 : dims / 32;
         constexpr uint32_t low_halves = 0x5410, high_halves = 0x7632;
         uint32_t words[4][(bytes + 3) / 4];
 #pragma unroll
         for (int token = 0; token < 4; token++)
             load_shared<bytes>(codes[token], words[token]);
+        if constexpr (dims == 16) {  // a byte of each
+            uint32_t pairs[4];
+            widen_e2m1_8(ptx::prmt(ptx::prmt(words[0][0], words[2][0], 0x0040),
+                                   ptx::prmt(words[1][0], words[3][0], 0x0040), low_halves),
+                         pairs);
 #pragma unroll
-        for (int pair = 0; pair < 2; pair++) {
-            const uint32_t scale = ptx::movmatrix_trans(load_scales<dims>(scales[pair]));
+            for (int pair = 0; pair < 2; pair++) {
+                const uint32_t scale = ptx::movmatrix_trans(load_scales<dims>(scales[pair]));
+                operands[0][2 * pair] = ptx::mul_f16x2(pairs[pair], scale);
+                operands[0][2 * pair + 1] = ptx::mul_f16x2(pairs[2 + pair], scale);
+            }
+        } else {
 #pragma unroll
-            for (int half = 0; half < num_halves; half++) {
-                uint32_t pairs[4];
-                widen_e2m1_8(ptx::prmt(words[2 * pair][half / 2], words[2 * pair + 1][half / 2],
-                                       half % 2 ? high_halves : low_halves),
-                             pairs);
-                if constexpr (dims == 16) {
-                    operands[0][2 * pair] = ptx::mul_f16x2(pairs[0], scale);
-                    operands[0][2 * pair + 1] = ptx::mul_f16x2(pairs[2], scale);
-                } else {
+            for (int pair = 0; pair < 2; pair++) {
+                const uint32_t scale = ptx::movmatrix_trans(load_scales<dims>(scales[pair]));
+#pragma unroll
+                for (int half = 0; half < dims / 32; half++) {
+                    uint32_t pairs[4];
+                    widen_e2m1_8(ptx::prmt(words[2 * pair][half / 2], words[2 * pair + 1][half / 2],
+                                           half % 2 ? high_halves : low_halves),
+                                 pairs);
                     operands[2 * half][2 * pair] = ptx::mul_f16x2(pairs[0], scale);
                     operands[2 * half][2 * pair + 1] = ptx::mul_f16x2(pairs[1], scale);
                     operands[2 * half + 1][2 * pair] = ptx::mul_f16x2(pairs[2], scale);

@@ -8,7 +8,7 @@
 // row is cut into one contiguous range per block, in one of two ways:
 //
 //   by pieces  units of equal length: each is cut into as many equal pieces as the grid has room
-//              for, or a block gets several whole ones
+//              for, or a block gets several whole ones; some blocks may get nothing
 //   by cost    any lengths: a unit is as wide as its tiles and what it costs a block to start one,
 //              counted in tiles, and the ranges are equally wide
 //
@@ -230,8 +230,10 @@ struct Cut {
     }
 
 private:
-    // By pieces where that takes no longer: a block's time is its tiles and the starts of its
-    // pieces. By cost a block has one start at most that its range does not count.
+    // By pieces where that takes hardly longer: a block's time is its tiles and the starts of its
+    // pieces. By cost a block has one start at most that its range does not count. That a few
+    // blocks have nothing to do is worth it: what the others wait for is memory, of which each gets
+    // the more, and whole units, or one piece to a block, leave fewer parts.
     __device__ __forceinline__ void share_out(uint32_t most) {
         width = (all_tiles + p.unit_cost * count) * num_units;
         longer = 0;
@@ -247,7 +249,8 @@ private:
         longer_pieces = most - piece_tiles * pieces;
         const uint32_t longest = piece_tiles + (longer_pieces != 0);
         const uint64_t time = uint64_t(longest + p.unit_cost) * block_units - p.unit_cost - 1;
-        if (all_tiles == most * count && (time <= least || time * p.blocks <= width)) {
+        const uint64_t most_time = width + width / 32;  // of all blocks
+        if (all_tiles == most * count && (time <= least || time * p.blocks <= most_time)) {
             each = block_units;
             width = pieces * count * num_units;
             blocks = each == 1 ? width : (width + each - 1) / each;

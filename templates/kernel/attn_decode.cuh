@@ -177,6 +177,7 @@ private:
             if (!is_filling)
                 query.take(p);
             State state;
+            const WholeTiles whole(p, segment, begin);
             uint32_t at = is_filling ? 0 : index;
             const uint32_t upto = is_filling ? num_stages - 1 : end;
 #pragma unroll 1
@@ -184,8 +185,8 @@ private:
                 const uint32_t stage = bring_next(p, work, cursor, ring, is_filling);
                 if (!is_filling)
                     Attend::attend(p, query, lanes, state, stage, segment.keys,
-                                   segment.head_block * Rows::num_rows,
-                                   segment.token(segment.tile + at - begin));
+                                   segment.head_block * Rows::num_rows, whole.token(at),
+                                   whole.has(at));
             }
             if (is_filling) {
                 is_filling = false;
@@ -204,6 +205,30 @@ private:
             begin = end;
         }
     }
+
+    // Of the block's range, whose tile `begin` is the segment's: tiles that every column sees
+    // whole.
+    struct WholeTiles {
+        uint32_t first;
+        uint32_t count;
+        uint32_t begin_token;  // of the first
+
+        __device__ __forceinline__ WholeTiles(const ftj_decode_params& p, const Run& segment,
+                                              uint32_t begin) {
+            const auto by_all = segment.keys.seen_by_all(p);
+            const uint32_t tile = (by_all.begin + tile_tokens - 1) / tile_tokens;
+            const uint32_t end = by_all.end / tile_tokens;
+            first = begin + tile - segment.keys.begin / tile_tokens - segment.tile;
+            count = end > tile ? end - tile : 0;
+            begin_token = tile * tile_tokens;
+            ptx::keep(first), ptx::keep(count), ptx::keep(begin_token);
+        }
+        __device__ __forceinline__ uint32_t token(uint32_t at) const {
+            return begin_token + (at - first) * tile_tokens;
+        }
+        // Also false before the first: the difference is a large one then.
+        __device__ __forceinline__ bool has(uint32_t at) const { return at - first < count; }
+    };
 
     static __device__ __forceinline__ Cursor start_cursor(const ftj_decode_params& p,
                                                           const Work& work, uint32_t group,
@@ -233,7 +258,7 @@ private:
         const auto& segment = cursor.segment;
         if constexpr (Tile::is_early) {
             if (first) {
-                if (Tile::Ring::fills())
+                if (Tile::Ring::is_filler())
                     cursor.place =
                         first->find(p, ring_index(), segment.request, segment.token(segment.tile));
                 return;
