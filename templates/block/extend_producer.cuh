@@ -52,7 +52,7 @@ struct ExtendProducer {
             const auto keys = TileKeys::of(order.unit);
             uint32_t first = 2 * order.unit.tile;
             if constexpr (has_codes) {
-                const uint32_t end = 2 * min_of(order.end, keys.cached_tiles);
+                const uint32_t end = ptx::uniform(2 * min_of(order.end, keys.cached_tiles));
                 feed_codes(p, order, keys, end, codes, tiles);
                 first = max_of(first, end);
             }
@@ -145,34 +145,39 @@ private:
                                                       typename Rings::TileCursor& tiles) {
         static_assert(Codes::stride == 1 || !has_values, "all warps copy 16-bit rows of a tile");
         const Unit& unit = order.unit;
-        const uint32_t first = 2 * unit.tile;
+        const uint32_t first = ptx::uniform(2 * unit.tile);
         if (first >= end)
             return;
         uint32_t ahead = first + codes.turn;  // the next step to be fetched
         if (ahead < end)
             codes.find(p, unit, keys.first(ahead / 2));
-#pragma unroll 1
-        for (int i = 0; i < Codes::slots; i++)
-            fetch(p, unit, keys, codes, ahead, end);
         Values values;
         if constexpr (has_values)
             find(p, unit, keys, unit.tile, values);
         auto own = tiles;
         own.advance(codes.turn);
+        // The slots are filled first: by the loop's own code, for the sake of the time to compile.
+        uint32_t unfilled = Codes::slots;
 #pragma unroll 1
         for (uint32_t step = first + codes.turn; step < end;) {
             const bool is_value = step % 2;
-            const KeyRange seen = codes.seen_rows(unit.cached, keys.first(step / 2));
-            if (is_value)
-                feed<typename Codes::V>(p, unit, seen, true, codes, values, own);
-            else
-                feed<typename Codes::K>(p, unit, seen, is_value, codes, values, own);
-            own.advance(Codes::after(step) - step);
+            const bool is_fed = unfilled == 0;
+            if (is_fed) {
+                const KeyRange seen = codes.seen_rows(unit.cached, keys.first(step / 2));
+                if (is_value)
+                    feed<typename Codes::V>(p, unit, seen, true, codes, values, own);
+                else
+                    feed<typename Codes::K>(p, unit, seen, is_value, codes, values, own);
+                own.advance(Codes::after(step) - step);
+            } else {
+                unfilled--;
+            }
             // After the fence, which waits for copies too: these have until the next one.
             fetch(p, unit, keys, codes, ahead, end);
-            if (has_values && is_value && step + 1 < end)
+            if (has_values && is_fed && is_value && step + 1 < end)
                 find(p, unit, keys, step / 2 + 1, values);
-            step = Codes::after(step);
+            if (is_fed)
+                step = Codes::after(step);
         }
         if constexpr (Codes::stride == 1)
             tiles = own;
@@ -204,7 +209,11 @@ private:
                                                  uint32_t& ahead, uint32_t end) {
         if (ahead < end) {
             const KeyRange seen = codes.seen_rows(unit.cached, keys.first(ahead / 2));
-            if (ahead % 2) {
+            const bool is_value = ahead % 2;
+            if constexpr (Codes::are_alike) {
+                const auto& side = is_value ? p.cache.v : p.cache.k;
+                codes.template fetch<typename Codes::K>(side, unit.head, seen);
+            } else if (is_value) {
                 if constexpr (Config::VWiden::is_coded)
                     codes.template fetch<typename Codes::V>(p.cache.v, unit.head, seen);
             } else {

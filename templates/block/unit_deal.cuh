@@ -63,14 +63,15 @@ struct UnitDeal {
 
     uint32_t blocks;  // that have work
     uint32_t has_rounds;
-    uint32_t num_long;  // requests dealt in rounds
+    uint32_t num_long;     // requests dealt in rounds
+    uint32_t query_tiles;  // of all requests
     Rounds rounds;
     uint32_t left;    // of the block's range, in cost
     uint32_t owed;    // of it, for the start of the unit at `cut`
     Unit cut;         // where the range goes on
     uint32_t is_cut;  // the range is under way
     uint32_t long_requests[max_long];
-    uint32_t shares[max_blocks];  // of the cut, in cost
+    alignas(16) uint32_t shares[max_blocks];  // of the cut, in cost
 
     // The block's share, into `to`, in shared memory. All threads. A call, for it is as long as the
     // kernel's loops together, and runs once.
@@ -79,7 +80,7 @@ struct UnitDeal {
         Sums sums(shared);
         if (ptx::thread_index() == 0) {
             to.end = to.unit.tile = to.parts = to.left = to.is_cut = 0;
-            to.num_long = 0;
+            to.num_long = to.query_tiles = 0;
             to.rounds = {};
             to.has_rounds = 1;
             to.blocks = min_of(ptx::num_blocks(), max_blocks);
@@ -249,13 +250,12 @@ private:
                 long_requests[place] = r;
         }
         sums.query_tiles[thread] = query_tiles;
+        ptx::atomic_add(&this->query_tiles, query_tiles);
         ptx::sync_block();
-        query_tiles = 0;
-        for (uint32_t t = 0; t < min_of(num_threads, p.requests.batch); t++)
-            query_tiles += sums.query_tiles[t];
-        const uint32_t share = (query_tiles + num_threads - 1) / num_threads;
-        sums.first = min_of(thread * share, query_tiles);
-        sums.mine = min_of(share, query_tiles - sums.first);
+        const uint32_t all = this->query_tiles;
+        const uint32_t share = (all + num_threads - 1) / num_threads;
+        sums.first = min_of(thread * share, all);
+        sums.mine = min_of(share, all - sums.first);
     }
 
     // To query tile `index` of the request, or so many on in those that follow, which are entered,
@@ -279,9 +279,9 @@ private:
         ptx::sync_block();
         uint64_t share = 0;
         if (block < blocks) {
-            const uint64_t equal = total / blocks;
-            const auto rest = uint32_t(total - equal * blocks);
-            share = equal + rest * (block + 1) / blocks - rest * block / blocks;
+            uint32_t rest;
+            share = divide(total, blocks, rest);
+            share += block < rest;
             if (had + min_share > share)
                 has_rounds = 0;  // whoever says so
         }
@@ -293,6 +293,20 @@ private:
         if (block < blocks)
             shares[block] = uint32_t(keeps ? share - had : share);
         ptx::sync_block();
+    }
+
+    // By a number below 2^16, digit by digit: the compiler's own division of 64 bits is a hundred
+    // instructions.
+    static __device__ __forceinline__ uint64_t divide(uint64_t total, uint32_t by, uint32_t& rest) {
+        uint64_t quotient = 0;
+        rest = 0;
+#pragma unroll 1
+        for (int digit = 3; digit >= 0; digit--) {
+            const uint32_t part = rest << 16 | (uint32_t(total >> 16 * digit) & 0xffffu);
+            quotient = quotient << 16 | part / by;
+            rest = part % by;
+        }
+        return quotient;
     }
 
     // Units of a long request are counted through its query tiles, all kv heads of each. In every
@@ -347,8 +361,13 @@ private:
     __device__ __forceinline__ Range find_range(const Sums& sums) const {
         const uint32_t block = ptx::block_index();
         uint64_t begin = 0;
-        for (uint32_t b = 0; b < min_of(block, blocks); b++)
-            begin += shares[b];
+#pragma unroll 1
+        for (uint32_t b = 0; b < min_of(block, blocks); b += 4) {
+            const auto four = *reinterpret_cast<const ptx::Words4*>(shares + b);
+#pragma unroll
+            for (uint32_t i = 0; i < 4; i++)
+                begin += b + i < block ? four.w[i] : 0;
+        }
         const uint64_t before = has_rounds ? sums.before.cut : sums.before.all;
         const uint64_t cost = has_rounds ? sums.cost.cut : sums.cost.all;
         return {begin - before, block < blocks && begin >= before && begin < before + cost};
