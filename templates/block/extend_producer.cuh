@@ -23,6 +23,7 @@ struct ExtendProducer {
     // From products of what keys and queries are made.
     static constexpr float key_unit = Config::KWiden::key_unit * GroupQueries<Config>::unit;
     static constexpr bool has_codes = Rings::is_coded;
+    // Of 16 bits in the cache; new rows always are.
     static constexpr bool has_values = !Config::KWiden::is_coded || !Config::VWiden::is_coded;
 
     static __device__ __forceinline__ void run(const ftj_extend_params& p, Work& work) {
@@ -232,7 +233,7 @@ private:
     static __device__ __forceinline__ void find(const ftj_extend_params& p, const Unit& unit,
                                                 const TileKeys& keys, uint32_t tile,
                                                 Values& values) {
-        if (keys.is_cached(tile))
+        if (has_values && keys.is_cached(tile))
             values.find_cached(p, unit, keys.first(tile));
         else
             values.find_new(unit, keys.first(tile));
@@ -241,7 +242,7 @@ private:
     static __device__ __forceinline__ typename Values::Source side(const ftj_extend_params& p,
                                                                    const Unit& unit, bool is_value,
                                                                    const Values& values) {
-        if (values.is_cached)
+        if (has_values && values.is_cached)
             return values.cached_side(unit, is_value ? p.cache.v.codes : p.cache.k.codes);
         return values.new_side(unit, is_value ? p.v_new : p.k_new,
                                is_value ? p.v_new_token_stride : p.k_new_token_stride,
