@@ -46,9 +46,6 @@ struct CodeFeed {
     using K = CodeRows<typename Config::KWiden, head_dim, rows, false>;
     using V = CodeRows<typename Config::VWiden, head_dim, rows, true>;
     static constexpr int slot_bytes = K::bytes > V::bytes ? K::bytes : V::bytes;
-    // One piece of code copies rows of either side. Of bulk copies there is too little to save.
-    static constexpr bool are_alike = !is_bulk && K::bytes == V::bytes &&
-                                      K::code_row == V::code_row && K::block_row == V::block_row;
     static constexpr int shared_bytes = warps * slots * slot_bytes;
     static constexpr int barrier_bytes = 8 * warps * slots;
     static_assert(tokens % rows == 0 && warps % parts == 0, "turns come round");

@@ -23,7 +23,6 @@ struct ExtendProducer {
     // From products of what keys and queries are made.
     static constexpr float key_unit = Config::KWiden::key_unit * GroupQueries<Config>::unit;
     static constexpr bool has_codes = Rings::is_coded;
-    // Of 16 bits in the cache; new rows always are.
     static constexpr bool has_values = !Config::KWiden::is_coded || !Config::VWiden::is_coded;
 
     static __device__ __forceinline__ void run(const ftj_extend_params& p, Work& work) {
@@ -53,7 +52,7 @@ struct ExtendProducer {
             const auto keys = TileKeys::of(order.unit);
             uint32_t first = 2 * order.unit.tile;
             if constexpr (has_codes) {
-                const uint32_t end = ptx::uniform(2 * min_of(order.end, keys.cached_tiles));
+                const uint32_t end = 2 * min_of(order.end, keys.cached_tiles);
                 feed_codes(p, order, keys, end, codes, tiles);
                 first = max_of(first, end);
             }
@@ -146,39 +145,34 @@ private:
                                                       typename Rings::TileCursor& tiles) {
         static_assert(Codes::stride == 1 || !has_values, "all warps copy 16-bit rows of a tile");
         const Unit& unit = order.unit;
-        const uint32_t first = ptx::uniform(2 * unit.tile);
+        const uint32_t first = 2 * unit.tile;
         if (first >= end)
             return;
         uint32_t ahead = first + codes.turn;  // the next step to be fetched
         if (ahead < end)
             codes.find(p, unit, keys.first(ahead / 2));
+#pragma unroll 1
+        for (int i = 0; i < Codes::slots; i++)
+            fetch(p, unit, keys, codes, ahead, end);
         Values values;
         if constexpr (has_values)
             find(p, unit, keys, unit.tile, values);
         auto own = tiles;
         own.advance(codes.turn);
-        // The slots are filled first: by the loop's own code, for the sake of the time to compile.
-        uint32_t unfilled = Codes::slots;
 #pragma unroll 1
         for (uint32_t step = first + codes.turn; step < end;) {
             const bool is_value = step % 2;
-            const bool is_fed = unfilled == 0;
-            if (is_fed) {
-                const KeyRange seen = codes.seen_rows(unit.cached, keys.first(step / 2));
-                if (is_value)
-                    feed<typename Codes::V>(p, unit, seen, true, codes, values, own);
-                else
-                    feed<typename Codes::K>(p, unit, seen, is_value, codes, values, own);
-                own.advance(Codes::after(step) - step);
-            } else {
-                unfilled--;
-            }
+            const KeyRange seen = codes.seen_rows(unit.cached, keys.first(step / 2));
+            if (is_value)
+                feed<typename Codes::V>(p, unit, seen, true, codes, values, own);
+            else
+                feed<typename Codes::K>(p, unit, seen, is_value, codes, values, own);
+            own.advance(Codes::after(step) - step);
             // After the fence, which waits for copies too: these have until the next one.
             fetch(p, unit, keys, codes, ahead, end);
-            if (has_values && is_fed && is_value && step + 1 < end)
+            if (has_values && is_value && step + 1 < end)
                 find(p, unit, keys, step / 2 + 1, values);
-            if (is_fed)
-                step = Codes::after(step);
+            step = Codes::after(step);
         }
         if constexpr (Codes::stride == 1)
             tiles = own;
@@ -210,11 +204,7 @@ private:
                                                  uint32_t& ahead, uint32_t end) {
         if (ahead < end) {
             const KeyRange seen = codes.seen_rows(unit.cached, keys.first(ahead / 2));
-            const bool is_value = ahead % 2;
-            if constexpr (Codes::are_alike) {
-                const auto& side = is_value ? p.cache.v : p.cache.k;
-                codes.template fetch<typename Codes::K>(side, unit.head, seen);
-            } else if (is_value) {
+            if (ahead % 2) {
                 if constexpr (Config::VWiden::is_coded)
                     codes.template fetch<typename Codes::V>(p.cache.v, unit.head, seen);
             } else {
@@ -233,7 +223,7 @@ private:
     static __device__ __forceinline__ void find(const ftj_extend_params& p, const Unit& unit,
                                                 const TileKeys& keys, uint32_t tile,
                                                 Values& values) {
-        if (has_values && keys.is_cached(tile))
+        if (keys.is_cached(tile))
             values.find_cached(p, unit, keys.first(tile));
         else
             values.find_new(unit, keys.first(tile));
@@ -242,7 +232,7 @@ private:
     static __device__ __forceinline__ typename Values::Source side(const ftj_extend_params& p,
                                                                    const Unit& unit, bool is_value,
                                                                    const Values& values) {
-        if (has_values && values.is_cached)
+        if (values.is_cached)
             return values.cached_side(unit, is_value ? p.cache.v.codes : p.cache.k.codes);
         return values.new_side(unit, is_value ? p.v_new : p.k_new,
                                is_value ? p.v_new_token_stride : p.k_new_token_stride,
