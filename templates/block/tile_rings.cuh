@@ -61,6 +61,7 @@ struct TileRings {
                   "room for both");
     static_assert(Smem::bytes == Config::smem_bytes, "tune_extend_sm90.c and Smem must agree");
     static_assert(Smem::work >= Work::shared_bytes, "deal() borrows the tiles");
+    static_assert(Smem::work % alignof(Work) == 0, "and loads 16 bytes at a time");
 
     // Where a role stands in a ring.
     template <int stages, int first_barrier>
