@@ -252,10 +252,9 @@ private:
         sums.query_tiles[thread] = query_tiles;
         ptx::atomic_add(&this->query_tiles, query_tiles);
         ptx::sync_block();
-        const uint32_t all = this->query_tiles;
-        const uint32_t share = (all + num_threads - 1) / num_threads;
-        sums.first = min_of(thread * share, all);
-        sums.mine = min_of(share, all - sums.first);
+        const uint32_t share = (this->query_tiles + num_threads - 1) / num_threads;
+        sums.first = min_of(thread * share, this->query_tiles);
+        sums.mine = min_of(share, this->query_tiles - sums.first);
     }
 
     // To query tile `index` of the request, or so many on in those that follow, which are entered,
@@ -279,9 +278,8 @@ private:
         ptx::sync_block();
         uint64_t share = 0;
         if (block < blocks) {
-            uint32_t rest;
-            share = divide(total, blocks, rest);
-            share += block < rest;
+            const uint64_t equal = divide(total, blocks);
+            share = equal + (block < total - equal * blocks);
             if (had + min_share > share)
                 has_rounds = 0;  // whoever says so
         }
@@ -295,11 +293,10 @@ private:
         ptx::sync_block();
     }
 
-    // By a number below 2^16, digit by digit: the compiler's own division of 64 bits is a hundred
-    // instructions.
-    static __device__ __forceinline__ uint64_t divide(uint64_t total, uint32_t by, uint32_t& rest) {
+    // By a number below 2^16, digit by digit: the compiler's way takes a hundred instructions.
+    static __device__ __forceinline__ uint64_t divide(uint64_t total, uint32_t by) {
         uint64_t quotient = 0;
-        rest = 0;
+        uint32_t rest = 0;
 #pragma unroll 1
         for (int digit = 3; digit >= 0; digit--) {
             const uint32_t part = rest << 16 | (uint32_t(total >> 16 * digit) & 0xffffu);
