@@ -16,7 +16,7 @@
 #define NARROW_HEAD   128u /* up to it, a warp's registers hold O of 32 rows */
 #define WIDE_HEAD     256u /* above it, O of 16 rows is shared by two warps */
 #define ROOMY_DIMS    192u /* up to so many of O a warp has registers for the scores of 64 tokens */
-#define WORK_BYTES    128u /* where the block stands in its share */
+#define WORK_BYTES    160u /* where the block stands in its share, and barriers */
 #define SMEM_RESERVED 1024u /* what the system keeps of an SM's memory for each block */
 
 struct shape {
@@ -41,12 +41,30 @@ static uint32_t side_bytes(ftj_kv_format format, uint32_t head_dim, uint32_t tok
     return tokens * (pitch + blocks + scale);
 }
 
+/* Whether a warp meets V in 16 bits only, and reads it by matrices. */
+static bool is_v_by_matrices(const struct ftj_problem *problem, bool widens)
+{
+    return widens || problem->v_format == FTJ_KV_16BIT;
+}
+
+/* Bytes of K and V of a tile, of which V may be read by matrices where it is in 16 bits. */
+static uint32_t tile_bytes(ftj_kv_format k_format, ftj_kv_format v_format, uint32_t head_dim,
+                           uint32_t tokens, bool by_matrices)
+{
+    const uint32_t v = by_matrices && v_format == FTJ_KV_16BIT
+                           ? tokens * (2 * head_dim + 16)
+                           : side_bytes(v_format, head_dim, tokens);
+    return side_bytes(k_format, head_dim, tokens) + v;
+}
+
 static uint32_t stage_bytes(const struct ftj_problem *problem, uint32_t tokens, uint32_t new_tokens)
 {
     const uint32_t head_dim = problem->head_dim;
-    const uint32_t cached = side_bytes(problem->k_format, head_dim, tokens) +
-                            side_bytes(problem->v_format, head_dim, tokens);
-    const uint32_t fresh = 2 * side_bytes(FTJ_KV_16BIT, head_dim, new_tokens);
+    const bool by_matrices = is_v_by_matrices(problem, false);
+    const uint32_t cached =
+        tile_bytes(problem->k_format, problem->v_format, head_dim, tokens, by_matrices);
+    const uint32_t fresh =
+        tile_bytes(FTJ_KV_16BIT, FTJ_KV_16BIT, head_dim, new_tokens, by_matrices);
     return cached > fresh ? cached : fresh;
 }
 
@@ -67,9 +85,8 @@ static uint32_t min_of(uint32_t a, uint32_t b)
 static uint32_t widened_bytes(const struct ftj_problem *problem, uint32_t tokens)
 {
     const uint32_t head_dim = problem->head_dim;
-    return side_bytes(problem->k_format, head_dim, tokens) +
-           side_bytes(problem->v_format, head_dim, tokens) +
-           2 * side_bytes(FTJ_KV_16BIT, head_dim, tokens) + 4 * tokens;
+    return tile_bytes(problem->k_format, problem->v_format, head_dim, tokens, true) +
+           tile_bytes(FTJ_KV_16BIT, FTJ_KV_16BIT, head_dim, tokens, true) + 4 * tokens;
 }
 
 /* What a block has beside its stages: the queries and their factors, lists, its share. */
@@ -230,6 +247,7 @@ void ftj_write_extend(struct ftj_text *text, const struct ftj_problem *problem,
         {"slot_table", problem->table == FTJ_TABLE_SLOTS},
         {"has_softcap", problem->has_softcap},
         {"widens", config->widens},
+        {"v_by_matrices", is_v_by_matrices(problem, config->widens)},
     };
     for (size_t i = 0; i < sizeof(flags) / sizeof(*flags); i++)
         ftj_text_printf(text, "    static constexpr bool %s = %s;\n", flags[i].name,

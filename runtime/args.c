@@ -136,6 +136,12 @@ static void set_deal(const struct ftj_decode_plan *plan, ftj_decode_params *para
     params->all_units = num_units > plan->blocks || reads_many ? 0 : (uint32_t)num_units;
 }
 
+/* As many as there are numbers for. */
+static uint32_t num_pages(const ftj_kv_cache *cache)
+{
+    return cache->num_pages < INT32_MAX ? (uint32_t)cache->num_pages : INT32_MAX;
+}
+
 void ftj_args_short(const struct ftj_attention *attn, const ftj_extend_args *args,
                     const ftj_extend_params *extend, ftj_decode_params *params)
 {
@@ -159,6 +165,7 @@ void ftj_args_short(const struct ftj_attention *attn, const ftj_extend_args *arg
         .softcap = extend->softcap,
     };
     set_deal(&attn->short_runs, params);
+    params->num_pages = num_pages(&args->cache);
     params->all_units = 0; /* only the device knows how many queries a request has */
 }
 
@@ -206,6 +213,7 @@ ftj_status ftj_args_decode(const struct ftj_attention *attn, const ftj_decode_ar
     params->o_row_stride = ftj_or_dense(args->o_batch_stride, dense);
     params->o_head_stride = ftj_or_dense(args->o_head_stride, head_dim);
     set_deal(&attn->decode, params);
+    params->num_pages = num_pages(&args->cache);
     params->softcap = attn->desc.softcap;
     params->score_scale =
         attn->desc.softcap > 0.0f ? attn->desc.sm_scale : attn->desc.sm_scale * log2e;

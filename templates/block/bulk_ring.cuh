@@ -50,6 +50,16 @@ struct BulkRing {
 
     __device__ __forceinline__ void skip() { filled = filled == num_stages - 1 ? 0 : filled + 1; }
 
+    // What was filled at first, so many tiles, is not wanted: the ring is to be filled again.
+    __device__ __forceinline__ void drop(uint32_t tiles) {
+        filled = num_stages - 1 - lag;  // as when all of them are
+        for (; tiles > 0; tiles--) {
+            wait();
+            skip();
+        }
+        filled = read;
+    }
+
     // The address of the next tile, once it has arrived. The stage read before it is free then for
     // who fills: every lane is past it. A warp says so here and not where it has read it, since an
     // arrival may overtake loads that nothing has used yet; and once, since those of 32 lanes are

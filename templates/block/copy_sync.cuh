@@ -6,6 +6,8 @@
 namespace ftj {
 
 struct Copy {
+    static constexpr bool has_arrivals = false;
+
     template <int bytes>
     static __device__ __forceinline__ void copy(uint32_t shared, const void* global) {
         static_assert(bytes == 16 || bytes == 8 || bytes == 4, "as copy_async.cuh");
@@ -15,6 +17,10 @@ struct Copy {
             ptx::st_shared_v2(shared, *static_cast<const ptx::Words2*>(global));
         else
             ptx::st_shared_u32(shared, *static_cast<const uint32_t*>(global));
+    }
+    template <int bytes, int to, int from>
+    static __device__ __forceinline__ void copy_past(uint32_t shared, const void* global) {
+        copy<bytes>(shared + to, static_cast<const unsigned char*>(global) + from);
     }
     template <int bytes>
     static __device__ __forceinline__ void copy_or_clear(uint32_t shared, const void* global,

@@ -113,6 +113,7 @@ typedef struct ftj_decode_params {
     uint32_t unit_pieces; /* pieces to a unit of a full batch that the grid has room for, */
     uint32_t block_units; /* and whole units to a block, where there are more than blocks */
     uint32_t all_units;   /* of all requests, where the combine has a block for each; else 0 */
+    uint32_t num_pages;   /* of the cache */
     float score_scale;    /* sm_scale * log2(e), or sm_scale with a softcap */
     float softcap;        /* 0: off */
 } ftj_decode_params;

@@ -4,7 +4,9 @@
 //
 // Within a piece the lanes of a fragment own runs of dims, and the order of dims inside a matrix
 // product is whatever the codec's decoding makes cheapest: K and Q agree on key_dim(), V and the
-// output on value_dim(), and nothing is ever transposed through shared memory.
+// output on value_dim(), and nothing is ever transposed through shared memory. Only the V in 16
+// bits of an extend is: ldmatrix transposes it on its way to the registers, and its dims keep their
+// order.
 #pragma once
 #include "block/params.h"
 

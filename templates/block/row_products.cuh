@@ -80,9 +80,49 @@ struct RowProducts {
         }
     }
 
-    // O += P V for `step` tokens and this warp's dims.
+    // O += P V for `step` tokens and this warp's dims. Rows of 16 bits come as the product wants
+    // them, by matrices; codes in pieces.
     template <int step>
     static __device__ __forceinline__ void accumulate(
+        RowState<Config>& state, uint32_t lane, uint32_t first_dim, uint32_t shared, uint32_t at,
+        const uint32_t (&weights)[m_tiles][step / 16][4]) {
+        if constexpr (Tile::V::by_matrices)
+            accumulate_matrices<step>(state, lane, first_dim, shared, at, weights);
+        else
+            accumulate_pieces<step>(state, lane, first_dim, shared, at, weights);
+    }
+
+private:
+    // A lane names the row of a matrix: a token, of the first or second eight of 16, and the first
+    // or second eight of 16 dims.
+    template <int step>
+    static __device__ __forceinline__ void accumulate_matrices(
+        RowState<Config>& state, uint32_t lane, uint32_t first_dim, uint32_t shared, uint32_t at,
+        const uint32_t (&weights)[m_tiles][step / 16][4]) {
+        using Side = typename Tile::V;
+        using Mma = typename Side::Codec::Mma;
+        const uint32_t token = at + spread(lane % 8) + lane / 8 % 2 * 8;
+        const uint32_t rows =
+            shared + token * Side::pitch + lane / 16 * 16 + (dim_parts > 1 ? 2 * first_dim : 0);
+#pragma unroll
+        for (int k = 0; k < step / 16; k++) {
+#pragma unroll
+            for (int tile = 0; tile < Config::part_dims / 16; tile++) {
+                const ptx::Words4 v = ptx::ldmatrix_trans(rows + 16 * k * Side::pitch + 32 * tile);
+#pragma unroll
+                for (int half = 0; half < 2; half++) {
+#pragma unroll
+                    for (int m = 0; m < m_tiles; m++)
+                        Mma::product(state.out[m][2 * tile + half], weights[m][k][0],
+                                     weights[m][k][1], weights[m][k][2], weights[m][k][3],
+                                     v.w[2 * half], v.w[2 * half + 1]);
+                }
+            }
+        }
+    }
+
+    template <int step>
+    static __device__ __forceinline__ void accumulate_pieces(
         RowState<Config>& state, uint32_t lane, uint32_t first_dim, uint32_t shared, uint32_t at,
         const uint32_t (&weights)[m_tiles][step / 16][4]) {
         using Side = typename Tile::V;

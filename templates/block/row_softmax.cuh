@@ -21,12 +21,37 @@ struct RowSoftmax {
         128.0f;  // most a normalised V row scale may be: p * it < 2^15
     static constexpr int v_scale_exponent = 4;  // what it is brought to when it is not
     using Scores = float[m_tiles][n_tiles][4];
-    using RowScales = float[m_tiles][2];
+    // Of widened keys a token has a factor; else a row has, and K's row scales go on the scores.
+    static constexpr bool by_token = KCodec::has_row_scale && !KCodec::is_coded;
+    struct Factors {
+        float of_row[m_tiles][2];
+        float of_token[n_tiles][2];
+
+        __device__ __forceinline__ float at(int m, int n, int e) const {
+            return by_token ? of_token[n][e % 2] : of_row[m][e / 2];
+        }
+        // All are on the scores.
+        __device__ __forceinline__ void end() {
+            for (auto& factors : of_row)
+                factors[0] = factors[1] = 1.0f;
+            for (auto& factors : of_token)
+                factors[0] = factors[1] = 1.0f;
+        }
+    };
     using Weights = uint32_t[m_tiles][tokens / 16][4];  // A operands of the product with V
 
-    // K's row scales, at `k_scales`, token by token.
-    static __device__ __forceinline__ void scale(uint32_t k_scales, Scores& scores) {
-        if constexpr (KCodec::has_row_scale) {
+    // K's row scales, at `k_scales`, token by token: to the factors or on the scores.
+    static __device__ __forceinline__ void scale(uint32_t k_scales, Scores& scores,
+                                                 Factors& factors) {
+        if constexpr (by_token) {
+#pragma unroll
+            for (int n = 0; n < n_tiles; n++) {
+                const ptx::Words2 pair =
+                    ptx::ld_shared_v2(k_scales + ptx::thread_index() % 4 * 8 + 4 * 8 * n);
+                factors.of_token[n][0] = ptx::bits_float(pair.w[0]);
+                factors.of_token[n][1] = ptx::bits_float(pair.w[1]);
+            }
+        } else if constexpr (KCodec::has_row_scale) {
 #pragma unroll
             for (int n = 0; n < n_tiles; n++) {
                 const float scale[2] = {load_scale(k_scales, n, 0), load_scale(k_scales, n, 1)};
@@ -40,25 +65,27 @@ struct RowSoftmax {
         }
     }
 
-    // Scores in log2 units, with which `scales` are all done.
+    // Scores in log2 units, which the factors are done with.
     static __device__ __forceinline__ void cap(const ftj_extend_params& p, Scores& scores,
-                                               RowScales& scales) {
+                                               Factors& factors) {
 #pragma unroll
         for (int m = 0; m < m_tiles; m++) {
 #pragma unroll
             for (int n = 0; n < n_tiles; n++) {
 #pragma unroll
                 for (int e = 0; e < 4; e++)
-                    scores[m][n][e] =
-                        p.softcap * log2e * tanh_of(scores[m][n][e] * scales[m][e / 2] / p.softcap);
+                    scores[m][n][e] = p.softcap * log2e *
+                                      tanh_of(scores[m][n][e] * factors.at(m, n, e) / p.softcap);
             }
-            scales[m][0] = scales[m][1] = 1.0f;
         }
+        factors.end();
     }
 
+    // A score of minus infinity must meet no factor of 0 or less: those of tokens go on the scores.
     static __device__ __forceinline__ void mask(const ftj_extend_params& p,
                                                 const QueryTile<Config>& unit, uint32_t keys_end,
-                                                uint32_t row, uint32_t token, Scores& scores) {
+                                                uint32_t row, uint32_t token, Scores& scores,
+                                                Factors& factors) {
         const float minus_infinity = ptx::bits_float(0xff800000u);
 #pragma unroll
         for (int m = 0; m < m_tiles; m++) {
@@ -72,20 +99,24 @@ struct RowSoftmax {
 #pragma unroll
                     for (int e = 0; e < 2; e++) {
                         const uint32_t key = token + 8 * n + own_token(e);
+                        if constexpr (by_token)
+                            scores[m][n][2 * h + e] *= factors.of_token[n][e];
                         if (key < seen.begin || key >= seen.end)
                             scores[m][n][2 * h + e] = minus_infinity;
                     }
                 }
             }
         }
+        if constexpr (by_token)
+            factors.end();
     }
 
-    // Scores, to be multiplied by `scales`, to weights.
+    // Scores, to be multiplied by their factors, to weights.
     static __device__ __forceinline__ void weigh(State& state, const Scores& scores,
-                                                 const RowScales& scales, uint32_t v_scales,
+                                                 const Factors& factors, uint32_t v_scales,
                                                  Weights& weights) {
         if (State::always_follows || state.seeks)
-            seek(state, scores, scales, v_scales);
+            seek(state, scores, factors, v_scales);
 
         const float v_norm = VCodec::has_row_scale ? state.v_norm : 1.0f;
 #pragma unroll
@@ -100,8 +131,8 @@ struct RowSoftmax {
                 float w[4];
 #pragma unroll
                 for (int e = 0; e < 4; e++) {
-                    w[e] = ptx::ex2_approx(
-                        ptx::fma_rn(scores[m][n][e], scales[m][e / 2], -state.reference[m][e / 2]));
+                    w[e] = ptx::ex2_approx(ptx::fma_rn(scores[m][n][e], factors.at(m, n, e),
+                                                       -state.reference[m][e / 2]));
                     state.sum[m][e / 2] += w[e];
                     w[e] *= v_factor[e % 2];
                 }
@@ -124,18 +155,23 @@ private:
 
     // References for the rows that have none yet, or whose scores are past theirs.
     static __device__ __forceinline__ void seek(State& state, const Scores& scores,
-                                                const RowScales& scales, uint32_t v_scales) {
-        float most[m_tiles][2];
+                                                const Factors& factors, uint32_t v_scales) {
+        float most[m_tiles][2];  // log2
         bool rebase = false;
 #pragma unroll
         for (int m = 0; m < m_tiles; m++) {
 #pragma unroll
             for (int h = 0; h < 2; h++) {
-                most[m][h] = scores[m][0][2 * h];
+                most[m][h] = ptx::bits_float(0xff800000u);
 #pragma unroll
-                for (int i = 1; i < 2 * n_tiles; i++)
-                    most[m][h] = ptx::max_f32(most[m][h], scores[m][i / 2][2 * h + i % 2]);
-                rebase |= most[m][h] * scales[m][h] - state.reference[m][h] > max_slack;
+                for (int i = 0; i < 2 * n_tiles; i++) {
+                    const float score = scores[m][i / 2][2 * h + i % 2];
+                    most[m][h] = ptx::max_f32(
+                        most[m][h], by_token ? score * factors.of_token[i / 2][i % 2] : score);
+                }
+                if constexpr (!by_token)
+                    most[m][h] *= factors.of_row[m][h];
+                rebase |= most[m][h] - state.reference[m][h] > max_slack;
             }
         }
         float v_most = 0.0f;
@@ -146,7 +182,7 @@ private:
             rebase |= v_most * state.v_norm > v_scale_top;
         }
         if (ptx::any(rebase))
-            rebase_state(state, most, scales, v_most);
+            rebase_state(state, most, v_most);
         if constexpr (!State::always_follows) {
             bool lacks = false;
 #pragma unroll
@@ -157,8 +193,9 @@ private:
     }
 
     // Raise the references to these scores and bring V's row scales back under their bound.
-    static __device__ __forceinline__ void rebase_state(State& state, const RowScales& most,
-                                                        const RowScales& scales, float v_most) {
+    static __device__ __forceinline__ void rebase_state(State& state,
+                                                        const float (&most)[m_tiles][2],
+                                                        float v_most) {
         float v_ratio = 1.0f;
         if constexpr (VCodec::has_row_scale) {
             const float v_quad = over_quad(v_most);
@@ -176,8 +213,7 @@ private:
             float ratio[2];
 #pragma unroll
             for (int h = 0; h < 2; h++) {
-                const float reference =
-                    ptx::max_f32(state.reference[m][h], over_quad(most[m][h]) * scales[m][h]);
+                const float reference = ptx::max_f32(state.reference[m][h], over_quad(most[m][h]));
                 ratio[h] = ptx::ex2_approx(state.reference[m][h] - reference);
                 state.reference[m][h] = reference;
                 state.sum[m][h] *= ratio[h];

@@ -2,8 +2,9 @@
 // What a warp holds of its rows of a query tile: O, and the softmax's reference and sum.
 //
 // Lane (g, c) has rows g and g + 8 of each tile of 16, in fragments as mma_sm80.cuh describes them.
-// Columns 2c and 2c + 1 of V's fragments are value_dim(tile, half, 2c) and value_dim(.., 2c + 1),
-// so that of every piece of dims the lane holds one run: dims / 4 of them from dims / 4 * c on.
+// Where V is read by matrices, column j of fragment i is dim 8 * i + j. Elsewhere columns 2c and
+// 2c + 1 of V's fragments are value_dim(tile, half, 2c) and value_dim(.., 2c + 1), so that of every
+// piece of dims the lane holds one run: dims / 4 of them from dims / 4 * c on.
 //
 // The reference is group_rows.cuh's: of weights with a float's range the largest score of the first
 // tile in which the row sees a key, and where that leaves the range the block does the unit anew.
@@ -163,10 +164,12 @@ struct RowState {
             const FinalRow end = finalise(p.sinks, q_head, reference[m][h], sum[m][h]);
             auto* o = pointer<typename Element::Storage>(p.o) + token * p.o_token_stride +
                       q_head * p.o_head_stride + first_dim;
-            for_each_quad(m, h, [&](int at, const float(&v)[4]) {
-                const ptx::Words2 words = {{Pack::pack(v[0] * end.factor, v[1] * end.factor),
-                                            Pack::pack(v[2] * end.factor, v[3] * end.factor)}};
-                *reinterpret_cast<ptx::Words2*>(o + at) = words;
+            for_each_run(m, h, [&](int at, const float(&v)[run_dims]) {
+                Run<run_dims / 2> words;
+#pragma unroll
+                for (int i = 0; i < run_dims; i += 2)
+                    words.w[i / 2] = Pack::pack(v[i] * end.factor, v[i + 1] * end.factor);
+                *reinterpret_cast<Run<run_dims / 2>*>(o + at) = words;
             });
             if (p.lse && first_dim == 0 && ptx::thread_index() % 4 == 0)
                 pointer<float>(p.lse)[token * (p.num_kv_heads * p.group) + q_head] = end.lse;
@@ -180,10 +183,12 @@ struct RowState {
         for_each_row(unit, row, [&](int m, int h, uint32_t mine) {
             const uint64_t at_row = uint64_t(slot) * Config::block_rows + (mine - unit.first_row);
             float* to = pointer<float>(p.partial_out) + at_row * head_dim + first_dim;
-            for_each_quad(m, h, [&](int at, const float(&v)[4]) {
-                const ptx::Words4 words = {{ptx::float_bits(v[0]), ptx::float_bits(v[1]),
-                                            ptx::float_bits(v[2]), ptx::float_bits(v[3])}};
-                *reinterpret_cast<ptx::Words4*>(to + at) = words;
+            for_each_run(m, h, [&](int at, const float(&v)[run_dims]) {
+                Run<run_dims> words;
+#pragma unroll
+                for (int i = 0; i < run_dims; i++)
+                    words.w[i] = ptx::float_bits(v[i]);
+                *reinterpret_cast<Run<run_dims>*>(to + at) = words;
             });
             if (first_dim == 0 && ptx::thread_index() % 4 == 0) {
                 float* state = pointer<float>(p.partial_state) + 2 * at_row;
@@ -210,26 +215,41 @@ private:
         }
     }
 
-    // Four neighbouring dims at a time: visit(first of them, values).
+    // Of neighbouring dims, as a lane has them.
+    static constexpr int run_dims = Config::v_by_matrices ? 2 : 4;
+    template <int words>
+    struct alignas(4 * words) Run {
+        uint32_t w[words];
+    };
+
+    // So many dims at a time: visit(first of them, values).
     template <class Visit>
-    __device__ __forceinline__ void for_each_quad(int m, int h, const Visit& visit) const {
+    __device__ __forceinline__ void for_each_run(int m, int h, const Visit& visit) const {
         const int c = ptx::thread_index() % 4;
-        for_each_piece<dims, widest_value>([&](auto piece) {
-            constexpr int column_dims = piece.dims / 8;  // one column's share of the run
+        if constexpr (Config::v_by_matrices) {
 #pragma unroll
-            for (int at = 0; at < piece.dims / 4; at += 4) {
-                float v[4];
-#pragma unroll
-                for (int i = 0; i < 4; i++) {
-                    const int column = (at + i) / column_dims;
-                    const int dim = (at + i) % column_dims;
-                    const int tile = piece.at / 16 + dim / 4 * 2 + dim % 2 * (piece.dims > 16);
-                    const int half = piece.dims > 16 ? dim % 4 / 2 : dim;
-                    v[i] = out[m][2 * tile + half][2 * h + column];
-                }
-                visit(piece.at + piece.dims / 4 * c + at, v);
+            for (int i = 0; i < dims / 8; i++) {
+                const float v[run_dims] = {out[m][i][2 * h], out[m][i][2 * h + 1]};
+                visit(8 * i + 2 * c, v);
             }
-        });
+        } else {
+            for_each_piece<dims, widest_value>([&](auto piece) {
+                constexpr int column_dims = piece.dims / 8;  // one column's share of the run
+#pragma unroll
+                for (int at = 0; at < piece.dims / 4; at += 4) {
+                    float v[4];
+#pragma unroll
+                    for (int i = 0; i < 4; i++) {
+                        const int column = (at + i) / column_dims;
+                        const int dim = (at + i) % column_dims;
+                        const int tile = piece.at / 16 + dim / 4 * 2 + dim % 2 * (piece.dims > 16);
+                        const int half = piece.dims > 16 ? dim % 4 / 2 : dim;
+                        v[i] = out[m][2 * tile + half][2 * h + column];
+                    }
+                    visit(piece.at + piece.dims / 4 * c + at, v);
+                }
+            });
+        }
     }
 };
 

@@ -42,8 +42,10 @@ struct Segment {
         tiles = keys.num_tiles(tile_shift);
     }
 
-    // To the start of the next segment that has tiles. There must be one.
-    __device__ __forceinline__ void next(const ftj_decode_params& p) {
+    // To the start of the next segment that has tiles. There must be one. With `ends`, keys end
+    // there.
+    __device__ __forceinline__ void next(const ftj_decode_params& p,
+                                         const uint32_t* ends = nullptr) {
         tile = 0;
         if (++head_block < keys.head_blocks(p))
             return;
@@ -51,9 +53,15 @@ struct Segment {
         if (++head_set < p.head_sets)
             return;
         head_set = 0;
-        do
+        do {
+            if constexpr (!Keys::is_run) {
+                if (ends) {
+                    enter(request + 1, visible_of(p.requests, int32_t(ends[request + 1])));
+                    continue;
+                }
+            }
             enter(request + 1, Table::keys(p, request + 1));
-        while (!tiles);
+        } while (!tiles);
     }
 
     // First token of a tile of the segment, which may lie before the first visible key.
@@ -104,8 +112,9 @@ struct Cut {
     uint32_t from;  // in the row, as if a request had one unit
     uint32_t upto;
     uint32_t tiles_before;
+    Keys first_keys;  // of its first
 
-    explicit __device__ __forceinline__ Cut(const ftj_decode_params& of_call)
+    explicit __device__ __forceinline__ Cut(const ftj_decode_params& of_call, bool is_early = false)
         : p(of_call), num_units(Keys::units_alike(of_call)), blocks(0) {
         const uint32_t lane = ptx::thread_index() % warp_size;
         const uint32_t run = (p.requests.batch + warp_size - 1) / warp_size;
@@ -113,9 +122,12 @@ struct Cut {
         run_end = min_of(run_begin + run, p.requests.batch);
         uint32_t own_tiles = 0, own_count = 0, most = 0;
         bool is_empty = false;
+        first_keys = {};
 #pragma unroll 4
         for (uint32_t r = run_begin; r < run_end; r++) {
-            const Keys keys = Table::keys(p, r);
+            const Keys keys = Table::newest(p, r, is_early);
+            if (r == run_begin)
+                first_keys = keys;
             const uint32_t tiles = keys.num_tiles(p.tile_shift);
             own_tiles += tiles * keys.own_units(p);
             own_count += tiles ? keys.own_units(p) : 0;
@@ -179,7 +191,7 @@ struct Cut {
             to.begin = from * num_units;
             to.before = tiles_before;
             for (to.request = run_begin;; to.request++) {
-                to.keys = Table::keys(p, to.request);
+                to.keys = to.request == run_begin ? first_keys : Table::keys(p, to.request);
                 const uint32_t tiles = to.keys.num_tiles(p.tile_shift);
                 const uint32_t of_request = unit_width(tiles) * num_units * to.keys.own_units(p);
                 if (by_place ? place - to.begin < of_request : to.request == request)
@@ -260,9 +272,13 @@ struct WorkRange {
     uint32_t count;      // tiles; 0: nothing to do
     uint32_t has_empty;  // some requests show no key to any query
 
-    // All lanes of a warp get the block's.
-    static __device__ __forceinline__ WorkRange of_block(const ftj_decode_params& p) {
-        const Cut<Table> cut(p);
+    // All lanes of a warp get the block's. If it `is_early` there are no more than 32 requests, and
+    // `ends` says where the keys of each were found to end.
+    static __device__ __forceinline__ WorkRange of_block(const ftj_decode_params& p, bool is_early,
+                                                         uint32_t* ends) {
+        const Cut<Table> cut(p, is_early);
+        if (is_early)
+            ends[ptx::thread_index() % warp_size] = cut.first_keys.end;
         WorkRange range = {};
         range.has_empty = cut.has_empty;
         if (ptx::block_index() >= cut.blocks)

@@ -25,6 +25,7 @@ struct Stage {
     using Layout = ArrayLayout<Config, tokens>;
     static constexpr int bytes = Layout::bytes;
     static constexpr int barrier_bytes = 0;
+    static constexpr bool is_early = false;  // block/first_tiles.cuh
     static constexpr int ring_warps = 1;
     static constexpr int lag = 0;  // a warp waits for nobody
     static constexpr int warp_tokens = tokens;

@@ -176,6 +176,7 @@ struct Stage {
         }
     };
     static constexpr int barrier_bytes = Ring::Base::barrier_bytes;
+    static constexpr bool is_early = false;  // block/first_tiles.cuh
 
     // Zeros for V where no key is visible, of the warp's head: whatever lies there, times a weight
     // of 0, must be 0. Tokens that came one by one are all visible ones.

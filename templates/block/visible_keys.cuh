@@ -70,6 +70,12 @@ struct VisibleToRun : Visible {
     }
 };
 
+FTJ_DEVICE Visible visible_of(const ftj_requests_params& requests, int32_t given) {
+    const auto length = static_cast<uint32_t>(max_of(given, 0));
+    const uint32_t window = requests.window;
+    return {window && length > window ? length - window : 0, length};
+}
+
 template <bool slot_table>
 FTJ_DEVICE Visible visible_keys(const ftj_requests_params& requests, uint32_t request) {
     int32_t given;
@@ -79,18 +85,26 @@ FTJ_DEVICE Visible visible_keys(const ftj_requests_params& requests, uint32_t re
     } else {
         given = pointer<const int32_t>(requests.lengths)[request];
     }
-    const auto length = static_cast<uint32_t>(max_of(given, 0));
-    const uint32_t window = requests.window;
-    return {window && length > window ? length - window : 0, length};
+    return visible_of(requests, given);
 }
 
 // How the keys of a request are found out: the kind of table is known when a kernel is compiled,
-// or not, or there are runs of queries.
+// or not, or there are runs of queries. The newest() are those that a block begins with, which, if
+// `is_early`, the kernel before may have yet to write (first_tiles.cuh).
 template <bool slot_table>
 struct OfTable {
     using Keys = Visible;
+    static constexpr int32_t most_early = 1 << 22;  // 32 such requests do not overflow the row
     static __device__ __forceinline__ Keys keys(const ftj_decode_params& p, uint32_t request) {
         return visible_keys<slot_table>(p.requests, request);
+    }
+    static __device__ __forceinline__ Keys newest(const ftj_decode_params& p, uint32_t request,
+                                                  bool is_early) {
+        if constexpr (slot_table)
+            return keys(p, request);
+        const auto* lengths = pointer<const int32_t>(p.requests.lengths);
+        const auto length = int32_t(ptx::ld_past_l1(lengths + request, is_early ? 1 : 0));
+        return visible_of(p.requests, is_early ? min_of(length, most_early) : length);
     }
 };
 struct OfAnyTable {
@@ -98,6 +112,10 @@ struct OfAnyTable {
     static __device__ __forceinline__ Keys keys(const ftj_decode_params& p, uint32_t request) {
         return p.requests.indptr ? visible_keys<true>(p.requests, request)
                                  : visible_keys<false>(p.requests, request);
+    }
+    static __device__ __forceinline__ Keys newest(const ftj_decode_params& p, uint32_t request,
+                                                  bool) {
+        return keys(p, request);
     }
 };
 template <uint32_t block_columns>
@@ -108,6 +126,10 @@ struct OfRuns {
         if (run.queries == 0)
             return {};
         return {{run.seen_by(0, p.requests.window).begin, run.length}, run.first, run.queries};
+    }
+    static __device__ __forceinline__ Keys newest(const ftj_decode_params& p, uint32_t request,
+                                                  bool) {
+        return keys(p, request);
     }
 };
 

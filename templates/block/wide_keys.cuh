@@ -9,35 +9,27 @@
 namespace ftj {
 
 template <class Config>
-struct WideKeys {
-    using Cached = CachedKeys<Config>;
-    using New = NewKeys<Config>;
-    using Codes = typename Cached::Tile;
-    using Tile = typename New::Tile;
+struct WideKeys : BothKeys<Config> {
+    using BothKeys<Config>::BothKeys;
+    using Codes = typename CachedKeys<Config>::Tile;
+    using Tile = typename NewKeys<Config>::Tile;
     static_assert(Codes::tokens == Tile::tokens, "one becomes the other");
 
-    Cached cached;
-    New fresh;
-    bool is_new;
-
-    __device__ __forceinline__ WideKeys(const QueryTile<Config>& of, uint32_t thread,
-                                        uint32_t warp_scratch, bool of_new)
-        : cached(of, thread, warp_scratch), fresh(of, thread, warp_scratch), is_new(of_new) {}
-
-    __device__ __forceinline__ uint32_t lane() const { return cached.lane(); }
-    __device__ __forceinline__ KeyRange range() const {
-        return is_new ? fresh.range() : cached.range();
-    }
-    __device__ __forceinline__ uint32_t token(uint32_t tile) const {
-        return is_new ? fresh.token(tile) : cached.token(tile);
-    }
-
-    // The codes at `from`, arrived for all threads, into the tile at `to`.
-    static __device__ __forceinline__ void widen(uint32_t from, uint32_t to, uint32_t thread) {
+    // The codes at `from`, arrived for all threads, into the tile at `to`. K's row scales become
+    // factors of the scores, in the order in which a lane of a fragment has its tokens.
+    static __device__ __forceinline__ void widen(const ftj_extend_params& p, uint32_t from,
+                                                 uint32_t to, uint32_t own_thread) {
+        const uint32_t thread = ptx::made_anew(own_thread);
         widen_side<typename Config::KWiden, false, typename Codes::K, typename Tile::K>(
             from + Codes::k, to + Tile::k, thread);
         widen_side<typename Config::VWiden, true, typename Codes::V, typename Tile::V>(
             from + Codes::v, to + Tile::v, thread);
+        if (thread < Tile::tokens) {
+            const uint32_t token = thread / 8 * 8 + spread(thread % 8);
+            const float scale = ptx::ld_shared_f32(from + Codes::k + Codes::K::scales + 4 * token);
+            ptx::st_shared_u32(to + Tile::k + Tile::K::scales + 4 * thread,
+                               ptx::float_bits(scale * ptx::abs_f32(p.score_scale)));
+        }
     }
 
 private:
@@ -75,12 +67,6 @@ private:
             for (int i = 0; i < 2; i++)
                 ptx::st_shared_v4(i == 0 ? values + first : values + 16 - first,
                                   Widen::widen(codes, block_scale, row_scale, i));
-        }
-        if constexpr (To::scale_row > 0) {
-            if (thread < Tile::tokens)
-                ptx::st_shared_u32(
-                    to + To::scales + 4 * thread,
-                    ptx::float_bits(ptx::ld_shared_f32(from + From::scales + 4 * thread)));
         }
     }
 };

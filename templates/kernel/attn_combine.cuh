@@ -66,6 +66,9 @@ struct AttnCombine {
     }
 
     static __device__ void run(const ftj_decode_params& p) {
+        // The next grid starts when every block is here: it takes nobody's room. A decode has then
+        // the time that this one needs to look up its own first tiles.
+        Launch::let_next_start();
         const uint32_t unit_rows =
             p.unit_heads *
             (Config::has_runs ? uint32_t(num_rows) : min_of(p.group, uint32_t(num_rows)));
@@ -84,8 +87,6 @@ struct AttnCombine {
         // One block must wait, or the grid might end before the decode has.
         if (!has_rows && ptx::block_index() != 0)
             return;
-        // The next grid starts when every block is here or has left: it takes nobody's room.
-        Launch::let_next_start();
         Launch::wait_for_previous();
         if (has_rows)
             combine(p, split, first_row, min_of(rows_per_block, count - first_row));

@@ -23,6 +23,7 @@
 #include "block/codec_16bit.cuh"
 #include "block/codec_fp8.cuh"
 #include "block/codec_nvfp4.cuh"
+#include "block/first_tiles.cuh"
 #include "block/merge_warps.cuh"
 #include "block/query.cuh"
 #include "block/segments.cuh"
@@ -49,6 +50,7 @@ struct AttnDecode {
     using Table = RequestTable<Config>;
     using Work = WorkRange<tile_tokens, Table>;
     using Run = Segment<tile_tokens, Table>;
+    using First = FirstTiles<Config, Tile>;
 
     struct Smem {
         static constexpr int ring = 0;
@@ -75,23 +77,73 @@ struct AttnDecode {
         typename Tile::Ring ring;
         ring.init(ptx::shared_address(smem + Smem::ring) + of_ring * (num_stages * Tile::bytes),
                   ptx::shared_address(smem + Smem::barriers) + of_ring * Tile::barrier_bytes);
-        Launch::wait_for_previous();
-        Launch::let_next_start();  // not sooner: the combine reads lengths before it waits
+        Query<Config> query;
+        query.shared =
+            ptx::shared_address(smem + Smem::query) + head_of_unit() * Query<Config>::head_bytes;
         auto& range = *reinterpret_cast<Work*>(smem + Smem::range);
-        if (ptx::thread_index() < warp_size) {
-            const Work found = Work::of_block(p);
-            if (ptx::thread_index() == 0)
-                range = found;
-        }
-        ptx::sync_block();
+        const uint32_t group = of_ring / (group_warps / Tile::ring_warps);
+        if constexpr (Tile::is_early)
+            start_early(p, range, smem + Smem::rows, group, ring, query);
+        else
+            find_range(p, range, false, nullptr);
         const Work work = range;
         if (work.count)
-            attend(p, work, of_ring / (group_warps / Tile::ring_warps), ring, smem);
+            attend(p, work, group, ring, query, smem);
         if (range.has_empty)
             Rows::write_empty(p);
     }
 
 private:
+    static __device__ __forceinline__ void follow_previous() {
+        Launch::wait_for_previous();
+        Launch::let_next_start();  // not sooner: the combine reads lengths before it waits
+    }
+
+    // The block's, by one warp.
+    static __device__ __forceinline__ void find_range(const ftj_decode_params& p, Work& range,
+                                                      bool is_early, uint32_t* ends) {
+        if (!is_early)
+            follow_previous();
+        if (ptx::thread_index() < warp_size) {
+            const Work found = Work::of_block(p, is_early, ends);
+            if (ptx::thread_index() == 0)
+                range = found;
+        }
+        ptx::sync_block();
+    }
+
+    // The range, and on their way each ring's first tile and the first queries; while the kernel
+    // before still runs, as far as may be.
+    static __device__ __forceinline__ void start_early(const ftj_decode_params& p, Work& range,
+                                                       unsigned char* rows, uint32_t group,
+                                                       typename Tile::Ring& ring,
+                                                       Query<Config>& query) {
+        static_assert(sizeof(First) <= Rows::shared_bytes, "it lies where warps will merge");
+        auto& first = *reinterpret_cast<First*>(rows);
+        bool is_early = First::may(p);
+#pragma unroll 1
+        while (true) {
+            find_range(p, range, is_early, first.ends);
+            const Work work = range;
+            const Cursor cursor = start_cursor(p, work, group, is_early ? &first : nullptr);
+            if (is_early) {
+                ptx::sync_block();
+                follow_previous();
+            }
+            fill(p, work, cursor, ring);
+            if (work.count)
+                query.fetch(p, work.first.columns(p, kv_head(work.first), Rows::num_rows));
+            if (!is_early ||
+                first.template is_right<Table>(p, min_of(work.count, First::num_rings)))
+                break;
+            ring.drop(cursor.index < work.count);
+            is_early = false;
+        }
+        // What is read from here on is known to be the same for a whole warp again: without, ptxas
+        // had the range in registers of each lane's, and the loop of NVFP4 took 2 % longer.
+        ptx::sync_block();
+    }
+
     // Where lanes copy rows, which is long, the first tiles are fetched by the main loop's own
     // code; not where the next query's rows would lie in registers of their own meanwhile.
     static constexpr bool fills_in_loop =
@@ -107,16 +159,14 @@ private:
 
     static __device__ __forceinline__ void attend(const ftj_decode_params& p, const Work& work,
                                                   uint32_t group, typename Tile::Ring& ring,
-                                                  unsigned char* smem) {
-        Cursor cursor = start_cursor(p, work, group);
+                                                  Query<Config>& query, unsigned char* smem) {
         Run segment = work.first;
-        Query<Config> query;
-        query.shared =
-            ptx::shared_address(smem + Smem::query) + head_of_unit() * Query<Config>::head_bytes;
-        query.fetch(p, segment.columns(p, kv_head(segment), Rows::num_rows));
+        Cursor cursor = start_cursor(p, work, group + Tile::is_early * num_groups);
+        if constexpr (!Tile::is_early)
+            query.fetch(p, segment.columns(p, kv_head(segment), Rows::num_rows));
         if constexpr (!fills_in_loop) {
 #pragma unroll 1
-            for (int stage = 0; stage < num_stages - 1 - Tile::lag; stage++)
+            for (int stage = Tile::is_early; stage < num_stages - 1 - Tile::lag; stage++)
                 fetch_next(p, work, cursor, ring);
         }
         const typename Attend::Lanes lanes(ptx::thread_index() / warp_size % warps_per_tile);
@@ -156,45 +206,60 @@ private:
     }
 
     static __device__ __forceinline__ Cursor start_cursor(const ftj_decode_params& p,
-                                                          const Work& work, uint32_t group) {
+                                                          const Work& work, uint32_t group,
+                                                          First* first = nullptr) {
         Cursor cursor;
         cursor.segment = work.first;
         cursor.index = 0;
         cursor.run_end = work.first.tiles - work.first.tile;
-        advance(p, work, cursor, group);
+        advance(p, work, cursor, group, first);
         return cursor;
     }
 
     // Move by some tiles and look up where the new one lies; its copy comes a tile later, when the
     // table's answer has arrived.
     static __device__ __forceinline__ void advance(const ftj_decode_params& p, const Work& work,
-                                                   Cursor& cursor, uint32_t by) {
+                                                   Cursor& cursor, uint32_t by,
+                                                   First* first = nullptr) {
         cursor.index += by;
         cursor.segment.tile += by;
         if (cursor.index >= work.count)
             return;
         while (cursor.index >= cursor.run_end) {
-            cursor.segment.next(p);
+            cursor.segment.next(p, first ? first->ends : nullptr);
             cursor.segment.tile = cursor.index - cursor.run_end;
             cursor.run_end += cursor.segment.tiles;
         }
         const auto& segment = cursor.segment;
+        if constexpr (Tile::is_early) {
+            if (first) {
+                if (Tile::Ring::fills())
+                    cursor.place =
+                        first->find(p, ring_index(), segment.request, segment.token(segment.tile));
+                return;
+            }
+        }
         cursor.place =
             Tile::find(p.requests, segment.request, segment.keys, segment.token(segment.tile));
     }
 
     static __device__ __forceinline__ void fetch_next(const ftj_decode_params& p, const Work& work,
                                                       Cursor& cursor, typename Tile::Ring& ring) {
+        if (fill(p, work, cursor, ring))
+            advance(p, work, cursor, num_groups);
+    }
+    static __device__ __forceinline__ bool fill(const ftj_decode_params& p, const Work& work,
+                                                const Cursor& cursor, typename Tile::Ring& ring) {
         if (!ring.fills())
-            return;
+            return false;
         if (cursor.index >= work.count) {
             ring.skip();
-            return;
+            return false;
         }
         const auto& segment = cursor.segment;
         ring.fill(p.cache, ring_head(segment), segment.keys, segment.token(segment.tile),
                   cursor.place);
-        advance(p, work, cursor, num_groups);
+        return true;
     }
 
     // Wait for the next tile, then start the copy into the stage read before it. A single stage

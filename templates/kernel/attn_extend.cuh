@@ -10,8 +10,8 @@
 // tile of few rows (a short run, a decode's one query) occupies half of the warps; then the other
 // half has the same rows too, the two take turns at the steps of a tile, and merge at the end.
 //
-//   stages > 1   wait(K, V of i) | barrier | fetch(K, V of i + stages - 1) |
-//                score, weigh, accumulate
+//   two stages   wait(K, V of i) | steps but the last | wait(other stage is free) |
+//                fetch(K, V of i + 1) | last step
 //   one stage    wait(K of i) | barrier | fetch(V of i) | score |
 //                wait(V of i) | barrier | fetch(K of i + 1) | weigh, accumulate
 //
@@ -34,6 +34,8 @@
 #include "block/row_products.cuh"
 #include "block/row_softmax.cuh"
 #include "block/row_state.cuh"
+#include "block/row_warp.cuh"
+#include "block/stage_pair.cuh"
 
 namespace ftj {
 
@@ -44,14 +46,14 @@ template <class Config>
 struct AttnExtend {
     using VCodec = typename Config::VCodec;
     static constexpr int head_dim = Config::head_dim;
-    static constexpr int m_tiles = Config::m_tiles;
     static constexpr int num_warps = Config::num_warps;
     static constexpr int num_stages = Config::num_stages;
-    static constexpr int dim_parts = (head_dim + Config::part_dims - 1) / Config::part_dims;
-    static constexpr uint32_t warp_rows = 16 * m_tiles;
     using Work = ExtendWork<Config>;
     using Unit = QueryTile<Config>;
     using State = RowState<Config>;
+    using Warp = RowWarp<Config>;
+    using Stages = StagePair<Config>;
+    static constexpr uint32_t warp_rows = Warp::rows;
     using Cached = CachedKeys<Config>;
     using New = NewKeys<Config>;
     template <class Tile>
@@ -68,79 +70,59 @@ struct AttnExtend {
         static constexpr int codes = places + num_warps * Cached::warp_bytes;  // to be widened
         static constexpr int work = codes + (Config::widens ? num_stages * Cached::Tile::bytes : 0);
         static constexpr int work_bytes = 128;
-        static constexpr int bytes = work + work_bytes;
+        static constexpr int barriers = work + work_bytes;
+        static constexpr int bytes = barriers + Stages::bytes;
     };
     static_assert(sizeof(Work) <= Smem::work_bytes, "the block's share, and where it stands in it");
     static_assert(Smem::bytes == Config::smem_bytes, "tune_extend.c and Smem must agree");
     static_assert(Smem::query >= Work::shared_bytes, "deal() borrows the ring");
     static_assert(Config::num_threads == num_warps * int(warp_size), "every warp has rows");
-    static_assert(Config::block_rows * dim_parts == num_warps * warp_rows, "and no row is left");
-    static_assert(num_stages > 1 || Config::step_tokens >= Config::tile_tokens,
+    static_assert(Config::block_rows * Warp::dim_parts == num_warps * warp_rows,
+                  "and no row is left");
+    static_assert(num_stages == 2 || Config::step_tokens >= Config::tile_tokens,
                   "one stage gives K back between a tile's scores and its weights");
 
-    static constexpr uint32_t row_groups = num_warps / dim_parts;
     // Half of the warps leave their states where the ring and the queries were.
-    static constexpr bool may_share_rows = num_stages > 1 && row_groups % 2 == 0 &&
+    static constexpr bool may_share_rows = num_stages > 1 && Warp::groups % 2 == 0 &&
                                            Config::tile_tokens % (2 * Config::step_tokens) == 0 &&
                                            num_warps / 2 * State::slot_bytes <= Smem::scales;
-
-    // Where this warp stands in the query tile.
-    struct Warp {
-        uint32_t row;     // of the request: its first
-        uint32_t query;   // shared address of its Q operands
-        uint32_t scales;  // likewise, float per row
-        uint32_t turn;    // 0, 1: takes even or odd steps of a tile; every_step
-
-        static __device__ __forceinline__ uint32_t index() {
-            return ptx::thread_index() / warp_size;
-        }
-        static __device__ __forceinline__ uint32_t first_dim() {  // of O
-            return index() % dim_parts * uint32_t(head_dim - Config::part_dims);
-        }
-        __device__ __forceinline__ bool takes(uint32_t step) const {
-            return turn == every_step || step % 2 == turn;
-        }
-        // Of the warps with the same rows one loads the queries, and one for each half of O's dims
-        // ends with the result.
-        __device__ __forceinline__ bool loads_query() const {
-            return turn != 1 && first_dim() == 0;
-        }
-        __device__ __forceinline__ bool has_result() const { return turn != 1; }
-    };
-    static constexpr uint32_t every_step = 2;
 
     static __device__ void run(const ftj_extend_params& p) {
         unsigned char* smem = ptx::dynamic_shared();
         Work& work = *reinterpret_cast<Work*>(smem + Smem::work);
+        Stages stages(ptx::shared_address(smem) + Smem::barriers);
         Work::deal(p, smem, work);
         if (ptx::thread_index() == 0)
             split(p).parts = 0;
         const Unit& unit = work.unit;
         State state;
-        // By way of a neighbour: the compiler would ask for the number each time, which takes a
-        // while.
+        // By way of a neighbour: the compiler would ask for the number each time, and wait for it.
         const uint32_t thread = ptx::shfl(ptx::thread_index(), ptx::thread_index() % warp_size);
         const uint32_t count = ptx::uniform(work.count);
         uint32_t owed = ptx::uniform(work.owed);
         for (uint32_t done = 0; done + owed < count;) {
             const uint32_t end =
                 ptx::uniform(min_of(unit.tile + (count - done - owed), unit.tiles));
-            const Warp warp = find_warp(unit);
+            const Warp warp = Warp::template find<may_share_rows>(
+                unit.first_row, unit.end_row, ptx::shared_address(smem) + Smem::query,
+                ptx::shared_address(smem) + Smem::scales);
             state.clear(work.follows_maximum);
             if constexpr (Config::widens || is_same<typename Cached::Tile, typename New::Tile>) {
                 using Keys = select_type<Config::widens, WideKeys<Config>, EitherKeys<Config>>;
 #pragma unroll 1
                 for (uint32_t part = 0; part < 2; part++)
-                    attend_part(p, unit, warp, state, Keys(unit, thread, places(), part != 0),
-                                part != 0, end);
+                    attend_part(p, unit, warp, stages, state,
+                                Keys(p, unit, thread, places(), part != 0), part != 0, end);
             } else {
-                attend_part(p, unit, warp, state, Cached(unit, thread, places()), false, end);
+                attend_part(p, unit, warp, stages, state, Cached(p, unit, thread, places()), false,
+                            end);
                 if constexpr (VCodec::has_row_scale)
                     state.multiply(VCodec::operand_fold / state.v_norm);
-                attend_part(p, unit, warp, state, New(unit, thread, places()), true, end);
+                attend_part(p, unit, warp, stages, state, New(p, unit, thread, places()), true,
+                            end);
             }
             state.add_sums();
-            if (may_share_rows && warp.turn != every_step)
+            if (may_share_rows && warp.turn != Warp::every_step)
                 merge_turns(state, warp.turn);
             if constexpr (!State::always_follows) {
                 if (state.is_out_of_range())
@@ -161,19 +143,6 @@ struct AttnExtend {
                 owed = Work::unit_cost;
             }
         }
-    }
-
-    static __device__ __forceinline__ Warp find_warp(const Unit& unit) {
-        const uint32_t smem = ptx::shared_address(ptx::dynamic_shared());
-        uint32_t group = Warp::index() / dim_parts;
-        uint32_t turn = every_step;
-        if (may_share_rows && unit.end_row - unit.first_row <= row_groups / 2 * warp_rows) {
-            turn = group / (row_groups / 2);
-            group %= row_groups / 2;
-        }
-        return {ptx::uniform(unit.first_row + group * warp_rows),
-                ptx::uniform(smem + Smem::query + group * (warp_rows * head_dim * 2)),
-                ptx::uniform(smem + Smem::scales + group * (warp_rows * 4)), ptx::uniform(turn)};
     }
 
     // The warps that took the odd steps hand over to those that took the even ones.
@@ -222,8 +191,9 @@ struct AttnExtend {
     // Of a unit's tiles, which go from unit.tile to `end`, those of cached or of new keys.
     template <class Keys>
     static __device__ __forceinline__ void attend_part(const ftj_extend_params& p, const Unit& unit,
-                                                       const Warp& warp, State& state, Keys keys,
-                                                       bool is_new, uint32_t end) {
+                                                       const Warp& warp, Stages& stages,
+                                                       State& state, Keys keys, bool is_new,
+                                                       uint32_t end) {
         const uint32_t before = is_new ? unit.cached_tiles : 0;
         const uint32_t first = ptx::uniform(max_of(unit.tile, before));
         const uint32_t last = ptx::uniform(is_new ? end : min_of(end, unit.cached_tiles));
@@ -232,11 +202,12 @@ struct AttnExtend {
             if constexpr (Config::widens)
                 attend_wide(p, unit, warp, state, keys, first - before, last - before);
             else
-                attend(p, unit, warp, state, keys, first - before, last - before);
+                attend(p, unit, warp, stages, state, keys, first - before, last - before);
         }
     }
 
-    // Codes are fetched two tiles ahead and widened one ahead; new keys are fetched one ahead.
+    // Codes are fetched two tiles ahead and widened one ahead, before or after the warp's products;
+    // new keys are fetched one ahead.
     template <class Keys>
     static __device__ __forceinline__ void attend_wide(const ftj_extend_params& p, const Unit& unit,
                                                        const Warp& warp, State& state, Keys& keys,
@@ -254,18 +225,20 @@ struct AttnExtend {
         if (keys.is_new) {
             fetch(p, keys.fresh, ring, ahead, end);
         } else {
-            keys.cached.find(p, ahead);
             fetch(p, keys.cached, codes, ahead, end);
             fetch(p, keys.cached, codes + code_stage, ahead, end);
         }
         const SeenKeys seen = SeenKeys::find(p, unit, keys.range(), warp.row, warp_rows).held();
         if (warp.loads_query())
             Products<Tile>::Query::load(p, unit, warp.row, warp.query, warp.scales);
+        // Of the warps of a scheduler one half widens first and the other attends first: where all
+        // did the same, the tensor cores had nothing to do while they widened.
+        const uint32_t widens_at = ptx::uniform(Warp::index() / (num_warps / 2));
         uint32_t stage = 1;
         if (!keys.is_new) {
             Copy::wait<1>();
             ptx::sync_block();
-            Keys::widen(codes, ring, keys.cached.thread);
+            Keys::widen(p, codes, ring, keys.cached.thread);
         }
 #pragma unroll 1
         for (; token < end; token += Tile::tokens) {
@@ -273,21 +246,25 @@ struct AttnExtend {
             ptx::sync_block();  // the tile is there for all, and the next one's codes
             const uint32_t next = ring + stage * Smem::stage;
             stage ^= 1;
-            if (keys.is_new) {
+            if (keys.is_new)
                 fetch(p, keys.fresh, next, ahead, end);
-            } else {
+            else
                 fetch(p, keys.cached, codes + stage * code_stage, ahead, end);
-                if (token + Tile::tokens < end)
-                    Keys::widen(codes + (stage ^ 1) * code_stage, next, keys.cached.thread);
+#pragma unroll 1
+            for (uint32_t turn = 0; turn < 2; turn++) {
+                if (turn != widens_at)
+                    attend_tile(p, unit, warp, seen, state, keys, ring + stage * Smem::stage, token,
+                                [] {});
+                else if (!keys.is_new && token + Tile::tokens < end)
+                    Keys::widen(p, codes + (stage ^ 1) * code_stage, next, keys.cached.thread);
             }
-            attend_tile(p, unit, warp, seen, state, keys, ring + stage * Smem::stage, token, [] {});
         }
     }
 
     template <class Keys>
     static __device__ __forceinline__ void attend(const ftj_extend_params& p, const Unit& unit,
-                                                  const Warp& warp, State& state, Keys& keys,
-                                                  uint32_t first, uint32_t last) {
+                                                  const Warp& warp, Stages& stages, State& state,
+                                                  Keys& keys, uint32_t first, uint32_t last) {
         using Tile = typename Keys::Tile;
         const uint32_t ring = ptx::shared_address(ptx::dynamic_shared());
         uint32_t token = keys.token(first);
@@ -297,9 +274,9 @@ struct AttnExtend {
         uint32_t ahead = token;  // the next tile to be fetched
         keys.find(p, ahead);
         if constexpr (num_stages > 1) {
-#pragma unroll 1
-            for (int stage = 0; stage < num_stages - 1; stage++)
-                fetch(p, keys, ring + stage * Smem::stage, ahead, end);
+            stages.read = ptx::uniform(stages.read);
+            bring(p, keys, ring + stages.stage() * Smem::stage, ahead, end);
+            stages.fill(stages.stage());
         } else {
             keys.fetch_k(p, ring, ahead);
             Copy::commit();
@@ -307,18 +284,24 @@ struct AttnExtend {
         const SeenKeys seen = SeenKeys::find(p, unit, keys.range(), warp.row, warp_rows).held();
         if (warp.loads_query())
             Products<Tile>::Query::load(p, unit, warp.row, warp.query, warp.scales);
+        if constexpr (num_stages > 1 && !Stages::meets)
+            ptx::sync_block();  // the queries are there for all
 
-        uint32_t stage = 0;
 #pragma unroll 1
         for (; token < end; token += Tile::tokens) {
-            const uint32_t shared = ring + stage * Smem::stage;
             if constexpr (num_stages > 1) {
-                Copy::wait<num_stages - 2>();
-                ptx::sync_block();  // the tile is there for all; the stage before is free
-                const uint32_t before = stage == 0 ? num_stages - 1 : stage - 1;
-                fetch(p, keys, ring + before * Smem::stage, ahead, end);
-                attend_tile(p, unit, warp, seen, state, keys, shared, token, [] {});
-                stage = stage == num_stages - 1 ? 0 : stage + 1;
+                stages.wait();
+#pragma unroll 1
+                for (uint32_t at = 0; at < Tile::tokens; at += step_of<Tile>()) {
+                    if (at + step_of<Tile>() == Tile::tokens && ahead < end) {
+                        const uint32_t other = stages.wait_for_other();
+                        bring(p, keys, ring + other * Smem::stage, ahead, end);
+                        stages.fill(other);
+                    }
+                    attend_step(p, unit, warp, seen, state, keys,
+                                ring + stages.stage() * Smem::stage, token, at, [] {});
+                }
+                stages.leave(keys.lane());
             } else {
                 Copy::wait<0>();
                 ptx::sync_block();  // K is there for all; V is free
@@ -327,7 +310,7 @@ struct AttnExtend {
                 const uint32_t next = token + Tile::tokens;
                 if (next < end)
                     keys.find(p, next);
-                attend_tile(p, unit, warp, seen, state, keys, shared, token, [&] {
+                attend_tile(p, unit, warp, seen, state, keys, ring, token, [&] {
                     Copy::wait<0>();
                     ptx::sync_block();  // V is there for all; K is free
                     if (next < end)
@@ -338,22 +321,36 @@ struct AttnExtend {
         }
     }
 
+    // The tile at `ahead` into a stage.
+    template <class Keys>
+    static __device__ __forceinline__ void bring(const ftj_extend_params& p, Keys& keys,
+                                                 uint32_t shared, uint32_t& ahead, uint32_t end) {
+        // Codes to be widened are looked up only now, mostly in the L1: a page number kept over the
+        // products is spilled, which waits for it at once.
+        if constexpr (Config::widens)
+            keys.find(p, ahead);
+        keys.fetch_k(p, shared, ahead);
+        keys.fetch_v(p, shared, ahead);
+        ahead += Keys::Tile::tokens;
+        if (!Config::widens && ahead < end)
+            keys.find(p, ahead);
+    }
+
     template <class Keys>
     static __device__ __forceinline__ void fetch(const ftj_extend_params& p, Keys& keys,
                                                  uint32_t shared, uint32_t& ahead, uint32_t end) {
-        if (ahead < end) {
-            keys.fetch_k(p, shared, ahead);
-            keys.fetch_v(p, shared, ahead);
-            ahead += Keys::Tile::tokens;
-            if (ahead < end)
-                keys.find(p, ahead);
-        }
+        if (ahead < end)
+            bring(p, keys, shared, ahead, end);
         Copy::commit();  // an empty group too: wait() counts groups
     }
 
     // ---- one tile ------------------------------------------------------------------------------
-    // In steps of so many tokens as the registers hold scores of. `between` is called between the
-    // scores and the weights of each.
+    // In steps of so many tokens as the registers hold scores of.
+    template <class Tile>
+    static constexpr uint32_t step_of() {
+        return Tile::tokens < Config::step_tokens ? Tile::tokens : Config::step_tokens;
+    }
+
     template <class Keys, class Between>
     static __device__ __forceinline__ void attend_tile(const ftj_extend_params& p, const Unit& unit,
                                                        const Warp& warp, const SeenKeys& seen,
@@ -361,33 +358,42 @@ struct AttnExtend {
                                                        uint32_t shared, uint32_t token,
                                                        const Between& between) {
         using Tile = typename Keys::Tile;
-        constexpr int step =
-            Tile::tokens < Config::step_tokens ? Tile::tokens : Config::step_tokens;
-        using Softmax = RowSoftmax<Config, Tile, step, State>;
 #pragma unroll 1
-        for (uint32_t at = 0; at < Tile::tokens; at += step) {
-            const uint32_t begin = token + at;
-            const bool is_seen = seen.is_seen(begin, begin + step) && warp.takes(at / step);
-            typename Softmax::Scores scores;
-            if (is_seen)
-                Products<Tile>::template score<step>(keys.lane(), warp.query, shared + Tile::k, at,
-                                                     scores);
-            between();
-            if (!is_seen)
-                continue;
-            typename Softmax::RowScales scales;
-            Products<Tile>::Query::load_scales(p, warp.scales, scales);
-            Softmax::scale(shared + Tile::k + Tile::K::scales + 4 * at, scores);
-            if constexpr (Config::has_softcap)
-                Softmax::cap(p, scores, scales);
-            if (!seen.is_whole(begin, begin + step))
-                Softmax::mask(p, unit, keys.range().end, warp.row, begin, scores);
-            typename Softmax::Weights weights;
-            Softmax::weigh(state, scores, scales, shared + Tile::v + Tile::V::scales + 4 * at,
-                           weights);
-            Products<Tile>::template accumulate<step>(state, keys.lane(), Warp::first_dim(),
-                                                      shared + Tile::v, at, weights);
-        }
+        for (uint32_t at = 0; at < Tile::tokens; at += step_of<Tile>())
+            attend_step(p, unit, warp, seen, state, keys, shared, token, at, between);
+    }
+
+    // `between` is called between the scores and the weights.
+    template <class Keys, class Between>
+    static __device__ __forceinline__ void attend_step(const ftj_extend_params& p, const Unit& unit,
+                                                       const Warp& warp, const SeenKeys& seen,
+                                                       State& state, const Keys& keys,
+                                                       uint32_t shared, uint32_t token, uint32_t at,
+                                                       const Between& between) {
+        using Tile = typename Keys::Tile;
+        constexpr int step = step_of<Tile>();
+        using Softmax = RowSoftmax<Config, Tile, step, State>;
+        const uint32_t begin = token + at;
+        const bool is_seen = seen.is_seen(begin, begin + step) && warp.takes(at / step);
+        typename Softmax::Scores scores;
+        if (is_seen)
+            Products<Tile>::template score<step>(keys.lane(), warp.query, shared + Tile::k, at,
+                                                 scores);
+        between();
+        if (!is_seen)
+            return;
+        typename Softmax::Factors factors;
+        Products<Tile>::Query::load_scales(p, warp.scales, factors.of_row);
+        Softmax::scale(shared + Tile::k + Tile::K::scales + 4 * at, scores, factors);
+        if constexpr (Config::has_softcap)
+            Softmax::cap(p, scores, factors);
+        if (!seen.is_whole(begin, begin + step))
+            Softmax::mask(p, unit, keys.range().end, warp.row, begin, scores, factors);
+        typename Softmax::Weights weights;
+        Softmax::weigh(state, scores, factors, shared + Tile::v + Tile::V::scales + 4 * at,
+                       weights);
+        Products<Tile>::template accumulate<step>(state, keys.lane(), Warp::first_dim(),
+                                                  shared + Tile::v, at, weights);
     }
 };
 

@@ -68,6 +68,10 @@ FTJ_DEVICE void st_shared_u8(uint32_t address, uint32_t v) {
 FTJ_DEVICE void cp_async_16(uint32_t shared, const void* global) {
     running_block->calls->copy_issue(running_block, shared, global, 16);
 }
+template <int to, int from>
+FTJ_DEVICE void cp_async_16_past(uint32_t shared, const void* global) {
+    cp_async_16(shared + to, static_cast<const unsigned char*>(global) + from);
+}
 FTJ_DEVICE void cp_async_8(uint32_t shared, const void* global) {
     running_block->calls->copy_issue(running_block, shared, global, 8);
 }
@@ -98,6 +102,12 @@ FTJ_DEVICE void cp_async_wait() {
 // Blocks run on several host threads.
 FTJ_DEVICE uint32_t atomic_add(uint32_t* address, uint32_t v) {
     return __atomic_fetch_add(address, v, __ATOMIC_RELAXED);
+}
+// What may be read before it is written is: every fourth block, whose number is `liar`, finds
+// something else there. 0 for what is there to stay.
+FTJ_DEVICE uint32_t ld_past_l1(const int32_t* global, uint32_t liar) {
+    const bool lies = liar != 0 && block_index() % 4 == liar;
+    return static_cast<uint32_t>(lies ? *global / 2 : *global);
 }
 
 }  // namespace ptx

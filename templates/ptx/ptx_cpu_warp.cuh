@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The CPU target: barriers, shuffles, votes and movmatrix. Included by ptx_cpu.cuh.
+// The CPU target: barriers, shuffles, votes, movmatrix and ldmatrix. Included by ptx_cpu.cuh.
 // Each lane leaves its operands; the last of the warp to come computes for all.
 #pragma once
 
@@ -61,6 +61,20 @@ static void compute_transpose(ftj_cpu_lane* lanes) {
         lanes[i].w[0] = matrix[2 * (i % 4)][i / 4] | matrix[2 * (i % 4) + 1][i / 4] << 16;
 }
 
+// Row r of matrix m is what lane 8 * m + r has read.
+static void compute_matrices(ftj_cpu_lane* lanes) {
+    uint32_t halves[FTJ_CPU_WARP_LANES][8];
+    for (int i = 0; i < FTJ_CPU_WARP_LANES; i++) {
+        for (int column = 0; column < 8; column++)
+            halves[i][column] = lanes[i].w[column / 2] >> (16 * (column % 2)) & 0xffffu;
+    }
+    for (int i = 0; i < FTJ_CPU_WARP_LANES; i++) {
+        for (int m = 0; m < 4; m++)
+            lanes[i].w[m] =
+                halves[8 * m + 2 * (i % 4)][i / 4] | halves[8 * m + 2 * (i % 4) + 1][i / 4] << 16;
+    }
+}
+
 // ---- what a lane calls -------------------------------------------------------------------------
 FTJ_DEVICE uint32_t collective(const char* name, ftj_cpu_compute compute, uint32_t w0,
                                uint32_t w1) {
@@ -94,6 +108,12 @@ FTJ_DEVICE uint32_t first_lane(bool predicate) {
 FTJ_DEVICE bool elect_lane() { return collective("elect_lane", compute_elected, 0, 0); }
 FTJ_DEVICE uint32_t movmatrix_trans(uint32_t v) {
     return collective("movmatrix_trans", compute_transpose, v, 0);
+}
+FTJ_DEVICE Words4 ldmatrix_trans(uint32_t address) {
+    const Words4 row = ld_shared_v4(address);
+    ftj_cpu_lane lane = {{row.w[0], row.w[1], row.w[2], row.w[3]}};
+    running_block->calls->warp_collective(running_block, "ldmatrix_trans", compute_matrices, &lane);
+    return {{lane.w[0], lane.w[1], lane.w[2], lane.w[3]}};
 }
 
 }  // namespace ptx

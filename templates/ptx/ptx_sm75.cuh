@@ -123,6 +123,16 @@ FTJ_DEVICE uint32_t movmatrix_trans(uint32_t v) {
     return r;
 }
 
+// ldmatrix.sync.m8n8.x4.trans.b16: four 8 x 8 matrices of 16-bit values. Lane 8 * m + r has the
+// address of row r of matrix m, 16 bytes; lane (g, c) gets rows 2c and 2c + 1 of column g of each.
+FTJ_DEVICE Words4 ldmatrix_trans(uint32_t address) {
+    Words4 v;
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(v.w[0]), "=r"(v.w[1]), "=r"(v.w[2]), "=r"(v.w[3])
+                 : "r"(address));
+    return v;
+}
+
 // mma.sync m16n8k8, fp16 in, fp32 accumulated: c[4] += a[2] * b[1].
 FTJ_DEVICE void mma_m16n8k8_f16(float* c, uint32_t a0, uint32_t a1, uint32_t b0) {
     asm("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, "
@@ -166,6 +176,11 @@ FTJ_DEVICE uint32_t lop3(uint32_t a, uint32_t b, uint32_t c) {
 
 // A copy the compiler knows nothing about, so that it keeps the value instead of making it again.
 FTJ_DEVICE void keep(uint32_t& v) { asm("mov.b32 %0, %0;" : "+r"(v)); }
+// No instruction: what is made of it is made anew in every turn of a loop, not kept or spilled.
+FTJ_DEVICE uint32_t made_anew(uint32_t v) {
+    asm volatile("" : "+r"(v));
+    return v;
+}
 
 // ---- arithmetic --------------------------------------------------------------------------------
 // IEEE, never contracted.
@@ -224,6 +239,12 @@ FTJ_DEVICE float cvt_f32_f16(uint32_t v) {
 }
 
 // ---- global memory -----------------------------------------------------------------------------
+// ld.relaxed: what the L2 has now, whatever the L1 has. PTX ISA 6.0.
+FTJ_DEVICE uint32_t ld_past_l1(const int32_t* global, uint32_t) {
+    uint32_t v;
+    asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(v) : "l"(global));
+    return v;
+}
 FTJ_DEVICE uint32_t atomic_add(uint32_t* address, uint32_t v) { return atomicAdd(address, v); }
 
 // ---- hints -----------------------------------------------------------------------------------

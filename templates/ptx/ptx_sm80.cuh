@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What sm_80 adds: cp.async, and matrix products of depth 16 and of bf16.
+// What sm_80 adds: cp.async, barriers in memory, and matrix products of depth 16 and of bf16.
 #pragma once
 #include "ptx/ptx_sm75.cuh"
 
@@ -69,6 +69,14 @@ FTJ_DEVICE void cp_async_16(uint32_t shared, const void* global) {
                  : "r"(shared), "l"(global)
                  : "memory");
 }
+// The same so many bytes further on, on both sides.
+template <int to, int from>
+FTJ_DEVICE void cp_async_16_past(uint32_t shared, const void* global) {
+    asm volatile("cp.async.cg.shared.global [%0 + %2], [%1 + %3], 16;"
+                 :
+                 : "r"(shared), "l"(global), "n"(to), "n"(from)
+                 : "memory");
+}
 FTJ_DEVICE void cp_async_8(uint32_t shared, const void* global) {
     asm volatile("cp.async.ca.shared.global [%0], [%1], 8;"
                  :
@@ -110,6 +118,46 @@ FTJ_DEVICE void cp_async_commit() { asm volatile("cp.async.commit_group;" : : : 
 template <int pending>
 FTJ_DEVICE void cp_async_wait() {
     asm volatile("cp.async.wait_group %0;" : : "n"(pending) : "memory");
+}
+
+// cp.async.mbarrier.arrive.noinc: one of the arrivals, made when all copies that this thread has
+// issued have come. PTX ISA 7.0.
+FTJ_DEVICE void cp_async_mbarrier_arrive(uint32_t barrier) {
+    asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];"
+                 :
+                 : "r"(barrier)
+                 : "memory");
+}
+
+// mbarrier.init: a barrier whose phase ends after `arrivals` arrivals. PTX ISA 7.0.
+FTJ_DEVICE void mbarrier_init(uint32_t barrier, uint32_t arrivals) {
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;"
+                 :
+                 : "r"(barrier), "r"(arrivals)
+                 : "memory");
+}
+// mbarrier.arrive: one of the arrivals of the phase. PTX ISA 7.1.
+FTJ_DEVICE void mbarrier_arrive(uint32_t barrier) {
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" : : "r"(barrier) : "memory");
+}
+// mbarrier.test_wait.parity until the phase of that parity has ended; on sm_90 try_wait, which may
+// sleep a while. PTX ISA 7.1 and 7.8.
+FTJ_DEVICE void mbarrier_wait(uint32_t barrier, uint32_t parity) {
+    uint32_t ended;
+    do {
+        asm volatile("{\n"
+                     ".reg .pred ended;\n"
+#if __CUDA_ARCH__ >= 900
+                     "mbarrier.try_wait.parity.shared::cta.b64 ended, [%1], %2;\n"
+#else
+                     "mbarrier.test_wait.parity.shared::cta.b64 ended, [%1], %2;\n"
+#endif
+                     "selp.u32 %0, 1, 0, ended;\n"
+                     "}"
+                     : "=r"(ended)
+                     : "r"(barrier), "r"(parity)
+                     : "memory");
+    } while (!ended);
 }
 
 }  // namespace ptx

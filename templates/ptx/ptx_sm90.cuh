@@ -10,19 +10,12 @@
 namespace ftj {
 namespace ptx {
 
-// mbarrier.init: a barrier whose phase ends after `arrivals` arrivals. PTX ISA 7.0.
-FTJ_DEVICE void mbarrier_init(uint32_t barrier, uint32_t arrivals) {
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;"
-                 :
-                 : "r"(barrier), "r"(arrivals)
-                 : "memory");
-}
 // fence.mbarrier_init: the barriers are seen by bulk copies too. PTX ISA 8.0.
 FTJ_DEVICE void fence_mbarrier_init() {
     asm volatile("fence.mbarrier_init.release.cluster;" : : : "memory");
 }
 // mbarrier.arrive: so many of the arrivals of the phase. PTX ISA 8.0.
-FTJ_DEVICE void mbarrier_arrive(uint32_t barrier, uint32_t count = 1) {
+FTJ_DEVICE void mbarrier_arrive(uint32_t barrier, uint32_t count) {
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0], %1;"
                  :
                  : "r"(barrier), "r"(count)
@@ -35,22 +28,6 @@ FTJ_DEVICE void mbarrier_arrive_expect_tx(uint32_t barrier, uint32_t bytes) {
                  : "r"(barrier), "r"(bytes)
                  : "memory");
 }
-// mbarrier.try_wait.parity, which may sleep a while, until the phase of that parity has ended. PTX
-// ISA 7.8.
-FTJ_DEVICE void mbarrier_wait(uint32_t barrier, uint32_t parity) {
-    uint32_t ended;
-    do {
-        asm volatile("{\n"
-                     ".reg .pred ended;\n"
-                     "mbarrier.try_wait.parity.shared::cta.b64 ended, [%1], %2;\n"
-                     "selp.u32 %0, 1, 0, ended;\n"
-                     "}"
-                     : "=r"(ended)
-                     : "r"(barrier), "r"(parity)
-                     : "memory");
-    } while (!ended);
-}
-
 // barrier.sync: the first `threads` to arrive at barrier `id` (1 to 15) meet there.
 FTJ_DEVICE void sync_group(uint32_t id, uint32_t threads) {
     asm volatile("bar.sync %0, %1;" : : "r"(id), "r"(threads) : "memory");

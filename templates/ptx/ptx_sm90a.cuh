@@ -22,15 +22,6 @@ FTJ_DEVICE void setmaxnreg_inc() {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" : : "n"(registers));
 }
 
-// cp.async.mbarrier.arrive.noinc: one of the arrivals, made when all copies that this thread has
-// issued have come. PTX ISA 7.0.
-FTJ_DEVICE void cp_async_mbarrier_arrive(uint32_t barrier) {
-    asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];"
-                 :
-                 : "r"(barrier)
-                 : "memory");
-}
-
 // A constant that stays in a register: the assembler, too, takes it for something it cannot know.
 FTJ_DEVICE uint32_t opaque(uint32_t v) {
     uint32_t r;
@@ -39,11 +30,6 @@ FTJ_DEVICE uint32_t opaque(uint32_t v) {
         : "=r"(r)
         : "r"(v));
     return r;
-}
-// No instruction: what is made of it is made anew in every turn of a loop, not kept or spilled.
-FTJ_DEVICE uint32_t made_anew(uint32_t v) {
-    asm volatile("" : "+r"(v));
-    return v;
 }
 
 // ---- wgmma -------------------------------------------------------------------------------------

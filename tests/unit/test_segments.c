@@ -36,7 +36,7 @@ static const char unit[] =
     "extern \"C\" __global__ void ftj_kernel(const __grid_constant__ ftj_decode_params p) {\n"
     "    using namespace ftj;\n"
     "    const uint32_t block = ptx::block_index();\n"
-    "    const auto work = WorkRange<64, Table>::of_block(p);\n"
+    "    const auto work = WorkRange<64, Table>::of_block(p, false, nullptr);\n"
     "    const auto split = AttnCombine<Config>::find_split(p, block);\n"
     "    if (ptx::thread_index() != 0)\n"
     "        return;\n"

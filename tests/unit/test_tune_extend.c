@@ -162,7 +162,8 @@ Test(tune_extend, widens_e2m1_where_a_block_has_the_memory)
         {128, "sm_90a", FTJ_KV_16BIT, FTJ_DTYPE_BF16, false},
         {128, "sm_90a", FTJ_KV_FP8, FTJ_DTYPE_BF16, false},
         {128, "sm_90a", FTJ_KV_NVFP4, FTJ_DTYPE_FP16, false}, /* no range for V's scales */
-        {128, "sm_80", FTJ_KV_NVFP4, FTJ_DTYPE_BF16, false},  /* no memory for both */
+        {128, "sm_80", FTJ_KV_NVFP4, FTJ_DTYPE_BF16, true},
+        {128, "sm_86", FTJ_KV_NVFP4, FTJ_DTYPE_BF16, false}, /* no memory for both */
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
         struct ftj_device device = {0};

@@ -8,7 +8,7 @@
 struct Config {
     static constexpr int num_threads = 64;
     static constexpr int min_blocks = 1;
-    static constexpr int smem_bytes = 50624;
+    static constexpr int smem_bytes = 50400;
     static constexpr int head_dim = 512;
     using Element = ftj::Bf16;
     using KCodec = ftj::Codec16Bit<Element>;
@@ -30,6 +30,7 @@ struct Config {
     static constexpr bool slot_table = true;
     static constexpr bool has_softcap = true;
     static constexpr bool widens = false;
+    static constexpr bool v_by_matrices = true;
 };
 
 extern "C" __global__ __launch_bounds__(Config::num_threads, Config::min_blocks)

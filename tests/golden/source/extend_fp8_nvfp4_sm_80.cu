@@ -9,7 +9,7 @@
 struct Config {
     static constexpr int num_threads = 128;
     static constexpr int min_blocks = 2;
-    static constexpr int smem_bytes = 70272;
+    static constexpr int smem_bytes = 70304;
     static constexpr int head_dim = 128;
     using Element = ftj::Bf16;
     using KCodec = ftj::CodecFp8<ftj::E4m3Software>;
@@ -31,6 +31,7 @@ struct Config {
     static constexpr bool slot_table = false;
     static constexpr bool has_softcap = false;
     static constexpr bool widens = false;
+    static constexpr bool v_by_matrices = false;
 };
 
 extern "C" __global__ __launch_bounds__(Config::num_threads, Config::min_blocks)
