@@ -89,16 +89,26 @@ static void skip(struct warm_list *list, const char *label, const char *reason)
     list->num_skipped++;
 }
 
-/* As measured with NVRTC 13.0 for sm_90a: good enough to say what to begin with. */
+/* As measured with NVRTC 13.0 for sm_90a: good enough to say what to begin with, and for the last
+ * ones to end together. */
 static uint32_t cost_of(const struct ftj_problem *problem)
 {
+    const bool is_coded = problem->k_format != FTJ_KV_16BIT || problem->v_format != FTJ_KV_16BIT;
     switch (problem->op) {
     case FTJ_KERNEL_EXTEND:
-        return 1000 + 4 * problem->head_dim;
+        return 500 + (is_coded ? 2 : 1) * problem->head_dim;
     case FTJ_KERNEL_DECODE:
-        return 400 + problem->head_dim;
+    case FTJ_KERNEL_SHORT:
+        return 250 + (is_coded ? 50 : 0) + problem->head_dim;
+    case FTJ_KERNEL_COMBINE:
+    case FTJ_KERNEL_SHORT_COMBINE:
+        return 150;
+    case FTJ_KERNEL_STORE:
+        return is_coded ? 100 : 50;
+    case FTJ_KERNEL_MERGE:
+        return 40;
     default:
-        return 100;
+        return 90;
     }
 }
 

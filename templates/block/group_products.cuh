@@ -14,12 +14,12 @@ struct GroupMma<Bf16> {
     template <int n>
     static __device__ __forceinline__ void shared(float (&d)[n / 2], uint32_t a, uint32_t b,
                                                   bool accumulate) {
-        ptx::wgmma_ss_bf16<n>(d, a, b, accumulate);
+        ptx::wgmma_ss_k64_bf16<n>(d, a, b, accumulate);
     }
     template <int n>
     static __device__ __forceinline__ void registers(float (&d)[n / 2], const uint32_t* a,
                                                      uint32_t b) {
-        ptx::wgmma_rs_bf16<n>(d, a, b, true);
+        ptx::wgmma_rs_k64_bf16<n>(d, a, b);
     }
     static __device__ __forceinline__ uint32_t pack(float low, float high) {
         return ptx::cvt_rn_bf16x2_f32(low, high);
@@ -30,12 +30,12 @@ struct GroupMma<Fp16> {
     template <int n>
     static __device__ __forceinline__ void shared(float (&d)[n / 2], uint32_t a, uint32_t b,
                                                   bool accumulate) {
-        ptx::wgmma_ss_f16<n>(d, a, b, accumulate);
+        ptx::wgmma_ss_k64_f16<n>(d, a, b, accumulate);
     }
     template <int n>
     static __device__ __forceinline__ void registers(float (&d)[n / 2], const uint32_t* a,
                                                      uint32_t b) {
-        ptx::wgmma_rs_f16<n>(d, a, b, true);
+        ptx::wgmma_rs_k64_f16<n>(d, a, b);
     }
     static __device__ __forceinline__ uint32_t pack(float low, float high) {
         return ptx::cvt_rn_f16x2_f32(low, high);
@@ -56,7 +56,7 @@ struct GroupProducts {
                                                         float (&scores)[tokens / 2]) {
         ptx::wgmma_fence();
 #pragma unroll
-        for (int step = 0; step < head_dim / 16; step++)
+        for (int step = 0; step < head_dim / 64; step++)
             GroupMma<Element>::template shared<tokens>(scores, query + Query::step_over_dims(step),
                                                        keys + Keys::step_over_dims(step), step > 0);
         ptx::wgmma_commit();
@@ -69,8 +69,8 @@ struct GroupProducts {
                                                          float (&out)[head_dim / 2]) {
         ptx::wgmma_fence();
 #pragma unroll
-        for (int step = 0; step < tokens / 16; step++)
-            GroupMma<Element>::template registers<head_dim>(out, weights + 4 * step,
+        for (int step = 0; step < tokens / 64; step++)
+            GroupMma<Element>::template registers<head_dim>(out, weights + 16 * step,
                                                             values + Keys::step_over_rows(step));
         ptx::wgmma_commit();
     }

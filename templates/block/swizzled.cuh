@@ -29,11 +29,9 @@ struct SwizzledTile {
     static __device__ __forceinline__ uint32_t over_rows(uint32_t tile) {
         return tile / 16 | uint32_t(panel_bytes / 16) << 16;
     }
-    // What is to be added for k = 16 * step on.
-    static constexpr uint32_t step_over_dims(int step) {
-        return uint32_t(step / 4 * (panel_bytes / 16) + step % 4 * (32 / 16));
-    }
-    static constexpr uint32_t step_over_rows(int step) { return uint32_t(step * (16 * 128 / 16)); }
+    // What is to be added for k = 64 * step on.
+    static constexpr uint32_t step_over_dims(int step) { return uint32_t(step * panel_bytes / 16); }
+    static constexpr uint32_t step_over_rows(int step) { return uint32_t(step * (64 * 128 / 16)); }
 };
 
 }  // namespace ftj

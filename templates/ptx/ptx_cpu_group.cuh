@@ -195,25 +195,36 @@ FTJ_DEVICE void wgmma_wait() {
 template <int count>
 FTJ_DEVICE void wgmma_keep(float (&)[count]) {}
 
-template <int n>
-FTJ_DEVICE void wgmma_ss_f16(float (&d)[n / 2], uint32_t a, uint32_t b, bool accumulate) {
-    WgmmaOperand operand = {d, {a}, b, accumulate};
-    group_collective("wgmma_ss_f16", Wgmma<MmaF16>::issue<n, false>, &operand);
+// Over k of 64: four products of 16, whose operands lie so far apart as the swizzle has them.
+template <class Element, int n>
+FTJ_DEVICE void wgmma_ss(float (&d)[n / 2], uint32_t a, uint32_t b, bool accumulate) {
+    for (uint32_t step = 0; step < 4; step++) {
+        WgmmaOperand operand = {d, {a + 2 * step}, b + 2 * step, accumulate || step > 0};
+        group_collective("wgmma_ss", Wgmma<Element>::template issue<n, false>, &operand);
+    }
+}
+template <class Element, int n>
+FTJ_DEVICE void wgmma_rs(float (&d)[n / 2], const uint32_t* a, uint32_t b) {
+    for (uint32_t step = 0; step < 4; step++, a += 4) {
+        WgmmaOperand operand = {d, {a[0], a[1], a[2], a[3]}, b + 128 * step, true};
+        group_collective("wgmma_rs", Wgmma<Element>::template issue<n, true>, &operand);
+    }
 }
 template <int n>
-FTJ_DEVICE void wgmma_ss_bf16(float (&d)[n / 2], uint32_t a, uint32_t b, bool accumulate) {
-    WgmmaOperand operand = {d, {a}, b, accumulate};
-    group_collective("wgmma_ss_bf16", Wgmma<MmaBf16>::issue<n, false>, &operand);
+FTJ_DEVICE void wgmma_ss_k64_f16(float (&d)[n / 2], uint32_t a, uint32_t b, bool accumulate) {
+    wgmma_ss<MmaF16, n>(d, a, b, accumulate);
 }
 template <int n>
-FTJ_DEVICE void wgmma_rs_f16(float (&d)[n / 2], const uint32_t* a, uint32_t b, bool accumulate) {
-    WgmmaOperand operand = {d, {a[0], a[1], a[2], a[3]}, b, accumulate};
-    group_collective("wgmma_rs_f16", Wgmma<MmaF16>::issue<n, true>, &operand);
+FTJ_DEVICE void wgmma_ss_k64_bf16(float (&d)[n / 2], uint32_t a, uint32_t b, bool accumulate) {
+    wgmma_ss<MmaBf16, n>(d, a, b, accumulate);
 }
 template <int n>
-FTJ_DEVICE void wgmma_rs_bf16(float (&d)[n / 2], const uint32_t* a, uint32_t b, bool accumulate) {
-    WgmmaOperand operand = {d, {a[0], a[1], a[2], a[3]}, b, accumulate};
-    group_collective("wgmma_rs_bf16", Wgmma<MmaBf16>::issue<n, true>, &operand);
+FTJ_DEVICE void wgmma_rs_k64_f16(float (&d)[n / 2], const uint32_t* a, uint32_t b) {
+    wgmma_rs<MmaF16, n>(d, a, b);
+}
+template <int n>
+FTJ_DEVICE void wgmma_rs_k64_bf16(float (&d)[n / 2], const uint32_t* a, uint32_t b) {
+    wgmma_rs<MmaBf16, n>(d, a, b);
 }
 
 }  // namespace ptx

@@ -36,7 +36,7 @@ FTJ_DEVICE uint32_t opaque(uint32_t v) {
 }
 
 // ---- wgmma -------------------------------------------------------------------------------------
-// d[64 x n] (+)= a[64 x 16] * b[16 x n] by the four warps of a warpgroup, fp32 accumulated. PTX ISA
+// d[64 x n] (+)= a[64 x 64] * b[64 x n] by the four warps of a warpgroup, fp32 accumulated. PTX ISA
 // 8.0. Thread t of warp w holds of d, in d[4 * i + e], row 16 * w + t % 32 / 4 + 8 * (e / 2),
 // column 8 * i + 2 * (t % 4) + e % 2; a in registers is the A operand of mma.sync m16n8k16 for each
 // warp.
@@ -88,45 +88,87 @@ FTJ_DEVICE void wgmma_keep(float (&d)[count]) {
 #define FTJ_WGMMA_OUT128 FTJ_WGMMA_32(0), FTJ_WGMMA_32(32)
 #define FTJ_WGMMA_OUT256 FTJ_WGMMA_32(0), FTJ_WGMMA_32(32), FTJ_WGMMA_32(64), FTJ_WGMMA_32(96)
 
-// Both operands in shared memory, both with k along the rows. x, y, z, h: where the operands a, b,
-// accumulate and the descriptors' high half come in the list.
-#define FTJ_WGMMA_SS(n, type, x, y, z, h)                                                          \
-    asm volatile("{\n.reg .pred p;\n.reg .b64 a, b;\n"                                             \
-                 "mov.b64 a, {%" #x ", %" #h "};\nmov.b64 b, {%" #y ", %" #h "};\n"                \
-                 "setp.ne.b32 p, %" #z ", 0;\n"                                                    \
-                 "wgmma.mma_async.sync.aligned.m64n" #n "k16.f32." type "." type                   \
-                 " " FTJ_WGMMA_D##n ", a, b, p, 1, 1, 0, 0;\n}"                                    \
+// A statement is four products, over k of 64: as each statement takes and returns all of d, one a
+// product took a twentieth longer to compile, to the same instructions. h: where the descriptors'
+// high half comes in the list of operands.
+//
+// Both operands in shared memory, both with k along the rows, of 128 bytes. x, y, z: where a, b and
+// accumulate come.
+#define FTJ_WGMMA_SS_STEP(n, type, x, y, h, step)                                                  \
+    "add.u32 low, %" #x ", 2 * " #step ";\nmov.b64 a, {low, %" #h "};\n"                           \
+    "add.u32 low, %" #y ", 2 * " #step ";\nmov.b64 b, {low, %" #h "};\n"                           \
+    "wgmma.mma_async.sync.aligned.m64n" #n "k16.f32." type "." type " " FTJ_WGMMA_D##n             \
+        ", a, b, p, 1, 1, 0, 0;\n"
+#define FTJ_WGMMA_SS_BEGIN(z)                                                                      \
+    "{\n.reg .pred p;\n.reg .b64 a, b;\n.reg .b32 low;\nsetp.ne.b32 p, %" #z ", 0;\n"
+#define FTJ_WGMMA_SS_OPERANDS(n, a, b, accumulate)                                                 \
+    FTJ_WGMMA_OUT##n : "r"(a), "r"(b), "r"(uint32_t(accumulate)), "n"(wgmma_descriptor_high)
+#define FTJ_WGMMA_SS128(type)                                                                      \
+    asm volatile(FTJ_WGMMA_SS_BEGIN(66) FTJ_WGMMA_SS_STEP(                                         \
+                     128, type, 64, 65, 67,                                                        \
+                     0) "setp.eq.b32 p, 0, 0;\n" FTJ_WGMMA_SS_STEP(128, type, 64, 65, 67, 1)       \
+                     FTJ_WGMMA_SS_STEP(128, type, 64, 65, 67, 2)                                   \
+                         FTJ_WGMMA_SS_STEP(128, type, 64, 65, 67, 3) "}"                           \
+                 : FTJ_WGMMA_SS_OPERANDS(128, a, b, accumulate))
+// Of 64 columns (tiles of heads of 256 dims) four statements: of one ptxas makes another order of
+// the softmax, and an extend over fp8 is 1 % slower.
+#define FTJ_WGMMA_SS64(type, step)                                                                 \
+    asm volatile(FTJ_WGMMA_SS_BEGIN(34) FTJ_WGMMA_SS_STEP(64, type, 32, 33, 35, 0) "}"             \
+                 : FTJ_WGMMA_SS_OPERANDS(64, a + 2 * step, b + 2 * step, accumulate || step > 0))
+// a in registers, b in shared memory with n along the rows, of which a step has 16. w to z: where
+// the step's a[4] comes.
+#define FTJ_WGMMA_RS_STEP(n, type, w, x, y, z, b, h, step)                                         \
+    "add.u32 low, %" #b ", 128 * " #step ";\nmov.b64 b, {low, %" #h "};\n"                         \
+    "wgmma.mma_async.sync.aligned.m64n" #n "k16.f32." type "." type " " FTJ_WGMMA_D##n             \
+        ", {%" #w ", %" #x ", %" #y ", %" #z "}, b, p, 1, 1, 1;\n"
+#define FTJ_WGMMA_RS(n, type, steps)                                                               \
+    asm volatile("{\n.reg .pred p;\n.reg .b64 b;\n.reg .b32 low;\nsetp.eq.b32 p, 0, 0;\n" steps    \
+                 "}"                                                                               \
                  : FTJ_WGMMA_OUT##n                                                                \
-                 : "r"(a), "r"(b), "r"(uint32_t(accumulate)), "n"(wgmma_descriptor_high))
-// a in registers, b in shared memory with n along the rows. w to z: of a[4]; b, p: of b,
-// accumulate.
-#define FTJ_WGMMA_RS(n, type, w, x, y, z, b_, p_, h)                                               \
-    asm volatile("{\n.reg .pred p;\n.reg .b64 b;\nmov.b64 b, {%" #b_ ", %" #h "};\n"               \
-                 "setp.ne.b32 p, %" #p_ ", 0;\n"                                                   \
-                 "wgmma.mma_async.sync.aligned.m64n" #n "k16.f32." type "." type                   \
-                 " " FTJ_WGMMA_D##n ", {%" #w ", %" #x ", %" #y ", %" #z "}, b, p, 1, 1, 1;\n}"    \
-                 : FTJ_WGMMA_OUT##n                                                                \
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b), "r"(uint32_t(accumulate)),  \
-                   "n"(wgmma_descriptor_high))
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(a[4]), "r"(a[5]), "r"(a[6]),    \
+                   "r"(a[7]), "r"(a[8]), "r"(a[9]), "r"(a[10]), "r"(a[11]), "r"(a[12]),            \
+                   "r"(a[13]), "r"(a[14]), "r"(a[15]), "r"(b), "n"(wgmma_descriptor_high))
+#define FTJ_WGMMA_RS64(type)                                                                       \
+    FTJ_WGMMA_RS(64, type,                                                                         \
+                 FTJ_WGMMA_RS_STEP(64, type, 32, 33, 34, 35, 48, 49, 0)                            \
+                     FTJ_WGMMA_RS_STEP(64, type, 36, 37, 38, 39, 48, 49, 1)                        \
+                         FTJ_WGMMA_RS_STEP(64, type, 40, 41, 42, 43, 48, 49, 2)                    \
+                             FTJ_WGMMA_RS_STEP(64, type, 44, 45, 46, 47, 48, 49, 3))
+#define FTJ_WGMMA_RS128(type)                                                                      \
+    FTJ_WGMMA_RS(128, type,                                                                        \
+                 FTJ_WGMMA_RS_STEP(128, type, 64, 65, 66, 67, 80, 81, 0)                           \
+                     FTJ_WGMMA_RS_STEP(128, type, 68, 69, 70, 71, 80, 81, 1)                       \
+                         FTJ_WGMMA_RS_STEP(128, type, 72, 73, 74, 75, 80, 81, 2)                   \
+                             FTJ_WGMMA_RS_STEP(128, type, 76, 77, 78, 79, 80, 81, 3))
+#define FTJ_WGMMA_RS256(type)                                                                      \
+    FTJ_WGMMA_RS(256, type,                                                                        \
+                 FTJ_WGMMA_RS_STEP(256, type, 128, 129, 130, 131, 144, 145, 0)                     \
+                     FTJ_WGMMA_RS_STEP(256, type, 132, 133, 134, 135, 144, 145, 1)                 \
+                         FTJ_WGMMA_RS_STEP(256, type, 136, 137, 138, 139, 144, 145, 2)             \
+                             FTJ_WGMMA_RS_STEP(256, type, 140, 141, 142, 143, 144, 145, 3))
 #define FTJ_WGMMA_FUNCTIONS(name, type)                                                            \
     template <int n>                                                                               \
-    FTJ_DEVICE void wgmma_ss_##name(float(&d)[n / 2], uint32_t a, uint32_t b, bool accumulate) {   \
+    FTJ_DEVICE void wgmma_ss_k64_##name(float(&d)[n / 2], uint32_t a, uint32_t b,                  \
+                                        bool accumulate) {                                         \
         static_assert(n == 64 || n == 128, "the widths there are");                                \
-        if constexpr (n == 64)                                                                     \
-            FTJ_WGMMA_SS(64, type, 32, 33, 34, 35);                                                \
-        else                                                                                       \
-            FTJ_WGMMA_SS(128, type, 64, 65, 66, 67);                                               \
+        if constexpr (n == 64) {                                                                   \
+            FTJ_WGMMA_SS64(type, 0);                                                               \
+            FTJ_WGMMA_SS64(type, 1);                                                               \
+            FTJ_WGMMA_SS64(type, 2);                                                               \
+            FTJ_WGMMA_SS64(type, 3);                                                               \
+        } else {                                                                                   \
+            FTJ_WGMMA_SS128(type);                                                                 \
+        }                                                                                          \
     }                                                                                              \
     template <int n>                                                                               \
-    FTJ_DEVICE void wgmma_rs_##name(float(&d)[n / 2], const uint32_t* a, uint32_t b,               \
-                                    bool accumulate) {                                             \
+    FTJ_DEVICE void wgmma_rs_k64_##name(float(&d)[n / 2], const uint32_t* a, uint32_t b) {         \
         static_assert(n == 64 || n == 128 || n == 256, "the widths there are");                    \
         if constexpr (n == 64)                                                                     \
-            FTJ_WGMMA_RS(64, type, 32, 33, 34, 35, 36, 37, 38);                                    \
+            FTJ_WGMMA_RS64(type);                                                                  \
         else if constexpr (n == 128)                                                               \
-            FTJ_WGMMA_RS(128, type, 64, 65, 66, 67, 68, 69, 70);                                   \
+            FTJ_WGMMA_RS128(type);                                                                 \
         else                                                                                       \
-            FTJ_WGMMA_RS(256, type, 128, 129, 130, 131, 132, 133, 134);                            \
+            FTJ_WGMMA_RS256(type);                                                                 \
     }
 FTJ_WGMMA_FUNCTIONS(f16, "f16")
 FTJ_WGMMA_FUNCTIONS(bf16, "bf16")
@@ -139,8 +181,16 @@ FTJ_WGMMA_FUNCTIONS(bf16, "bf16")
 #undef FTJ_WGMMA_OUT64
 #undef FTJ_WGMMA_OUT128
 #undef FTJ_WGMMA_OUT256
-#undef FTJ_WGMMA_SS
+#undef FTJ_WGMMA_SS_STEP
+#undef FTJ_WGMMA_SS_BEGIN
+#undef FTJ_WGMMA_SS_OPERANDS
+#undef FTJ_WGMMA_SS128
+#undef FTJ_WGMMA_SS64
+#undef FTJ_WGMMA_RS_STEP
 #undef FTJ_WGMMA_RS
+#undef FTJ_WGMMA_RS64
+#undef FTJ_WGMMA_RS128
+#undef FTJ_WGMMA_RS256
 #undef FTJ_WGMMA_FUNCTIONS
 
 }  // namespace ptx

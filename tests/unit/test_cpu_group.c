@@ -8,7 +8,7 @@
 #include "cpu_kernel.h"
 #include "templates/block/params.h"
 
-enum { ROWS = 64, DEPTH = 16, MAX_N = 256, THREADS = 128 };
+enum { ROWS = 64, DEPTH = 64, MAX_N = 256, THREADS = 128 };
 
 /* Small whole numbers, whose products and sums are exact in any order. */
 static int number(uint32_t *state)
@@ -47,9 +47,9 @@ static const char body_before[] =
     "float d[n / 2];\n"
     "for (int i = 0; i < n / 2; i++)\n"
     "    d[i] = -1.0f;\n"
-    "uint32_t a[4];\n"
-    "for (int i = 0; i < 4; i++)\n"
-    "    a[i] = in[40960 / 4 + thread * 4 + i];\n"
+    "uint32_t a[16];\n"
+    "for (int i = 0; i < 16; i++)\n"
+    "    a[i] = in[40960 / 4 + thread * 16 + i];\n"
     "const uint32_t shared_a = 1u << 16, shared_b = 8192 / 16 | LEADING / 16 << 16;\n";
 static const char body_after[] = "ptx::wgmma_commit();\n"
                                  "const float early = d[0];\n"
@@ -60,7 +60,7 @@ static const char body_after[] = "ptx::wgmma_commit();\n"
 
 struct product {
     int a[ROWS][DEPTH], b[DEPTH][MAX_N];
-    unsigned char shared[40960 + THREADS * 16];
+    unsigned char shared[40960 + THREADS * 64];
 };
 
 static void product_init(struct product *product, bool is_bf16, bool in_registers, int n)
@@ -74,7 +74,7 @@ static void product_init(struct product *product, bool is_bf16, bool in_register
             put(product->shared, m * 128 + k * 2, code);
             const uint32_t thread = m / 16 * 32 + m % 8 * 4 + k % 8 / 2;
             const uint32_t word = m % 16 / 8 + k / 8 * 2;
-            memcpy(product->shared + 40960 + thread * 16 + word * 4 + k % 2 * 2, &code, 2);
+            memcpy(product->shared + 40960 + thread * 64 + word * 4 + k % 2 * 2, &code, 2);
         }
     }
     for (uint32_t k = 0; k < DEPTH; k++) {
@@ -96,9 +96,10 @@ static void check(bool is_bf16, bool in_registers, int n)
     product_init(&product, is_bf16, in_registers, n);
     ftj_text_printf(&body,
                     "constexpr int N = %d;\nconstexpr uint32_t LEADING = %d;\n%s"
-                    "ptx::wgmma_%s_%s<n>(d, %s, shared_b, true);\n(void)shared_a;\n%s",
+                    "ptx::wgmma_%s_k64_%s<n>(d, %s);\n(void)shared_a;\n%s",
                     n, in_registers ? DEPTH * 128 : 16, body_before, in_registers ? "rs" : "ss",
-                    is_bf16 ? "bf16" : "f16", in_registers ? "a" : "shared_a", body_after);
+                    is_bf16 ? "bf16" : "f16",
+                    in_registers ? "a, shared_b" : "shared_a, shared_b, true", body_after);
     cpu_kernel_run(body.data, 1, THREADS, 40960, product.shared, out);
     ftj_text_finish(&body);
     for (int m = 0; m < ROWS; m++) {

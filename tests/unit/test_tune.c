@@ -128,6 +128,19 @@ Test(tune, of_store_merge_and_oracle_does_not_ask_the_device)
     }
 }
 
+/* A decode's on Hopper, over a cache of this shape. */
+static struct ftj_config config_of_decode(ftj_attention_desc *desc, const ftj_kv_shape *shape)
+{
+    struct ftj_problem problem;
+    struct ftj_device device;
+    struct ftj_config config = {0};
+    cr_assert_eq(ftj_device_of_target("sm_90a", NULL, &device), FTJ_OK);
+    cr_assert_eq(ftj_kv_layout_init(&desc->kv, shape), FTJ_OK);
+    ftj_problem_init(&problem, FTJ_KERNEL_DECODE, desc);
+    cr_assert_not_null(ftj_variant_select(&problem, &device, &config));
+    return config;
+}
+
 Test(tune, kv_heads_lie_side_by_side_where_it_pays)
 {
     static const struct {
@@ -160,19 +173,13 @@ Test(tune, kv_heads_lie_side_by_side_where_it_pays)
         ftj_attention_desc desc = {.num_q_heads = rows[i].group * rows[i].kv_heads,
                                    .dtype = FTJ_DTYPE_BF16,
                                    .window = rows[i].window};
-        struct ftj_problem problem;
-        struct ftj_device device;
-        struct ftj_config config = {0};
         const ftj_kv_shape shape = {.k_format = rows[i].format,
                                     .v_format = rows[i].format,
                                     .order = rows[i].order,
                                     .num_kv_heads = rows[i].kv_heads,
                                     .head_dim = rows[i].head_dim,
                                     .page_size = rows[i].page_size};
-        cr_assert_eq(ftj_device_of_target("sm_90a", NULL, &device), FTJ_OK);
-        cr_assert_eq(ftj_kv_layout_init(&desc.kv, &shape), FTJ_OK);
-        ftj_problem_init(&problem, FTJ_KERNEL_DECODE, &desc);
-        cr_assert_not_null(ftj_variant_select(&problem, &device, &config));
+        const struct ftj_config config = config_of_decode(&desc, &shape);
         cr_expect_eq(config.unit_heads, rows[i].unit_heads, "row %zu: %u", i, config.unit_heads);
         cr_expect_eq(config.min_blocks * config.num_warps, rows[i].warps, "row %zu: %u warps", i,
                      config.min_blocks * config.num_warps);
@@ -192,19 +199,13 @@ Test(tune, a_large_group_is_two_halves)
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
         ftj_attention_desc desc = {.num_q_heads = 2 * rows[i].group, .dtype = FTJ_DTYPE_BF16};
-        struct ftj_problem problem;
-        struct ftj_device device;
-        struct ftj_config config = {0};
         const ftj_kv_shape shape = {.k_format = FTJ_KV_FP8,
                                     .v_format = FTJ_KV_FP8,
                                     .order = rows[i].order,
                                     .num_kv_heads = 2,
                                     .head_dim = rows[i].head_dim,
                                     .page_size = rows[i].page_size};
-        cr_assert_eq(ftj_device_of_target("sm_90a", NULL, &device), FTJ_OK);
-        cr_assert_eq(ftj_kv_layout_init(&desc.kv, &shape), FTJ_OK);
-        ftj_problem_init(&problem, FTJ_KERNEL_DECODE, &desc);
-        cr_assert_not_null(ftj_variant_select(&problem, &device, &config));
+        const struct ftj_config config = config_of_decode(&desc, &shape);
         cr_expect_eq(config.group_parts, rows[i].parts, "row %zu: %u", i, config.group_parts);
         cr_expect_eq(config.n_tiles, rows[i].tiles, "row %zu: %u tiles", i, config.n_tiles);
         if (rows[i].parts > 1)
