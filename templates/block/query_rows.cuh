@@ -19,6 +19,7 @@ struct QueryRows {
     // overflow: there each row is first brought to 2^13 <= max|q| < 2^14, by a power of two.
     static constexpr bool normalised = KCodec::is_coded;
     static constexpr int top_exponent = 13;
+    static constexpr float least_scale = 0x1p-126f;
 
     // A warp's rows from `row` on, into `shared`, their part of the tile, and into `scales` what
     // each row's scores are multiplied by. A barrier has passed since they were last read, and one
@@ -90,7 +91,8 @@ private:
                 }
             }
         });
-        return abs_of(p.score_scale) * KCodec::operand_fold / factor;
+        // Not 0, be the row and the scale as small as they may: a masked score is minus infinity.
+        return ptx::max_f32(abs_of(p.score_scale) * KCodec::operand_fold / factor, least_scale);
     }
 
     // Values `low` and `high` of the lane's own as an operand.
