@@ -6,7 +6,7 @@
 struct Config {
     static constexpr int num_threads = 512;
     static constexpr int min_blocks = 1;
-    static constexpr int smem_bytes = 214488;
+    static constexpr int smem_bytes = 214536;
     static constexpr int head_dim = 128;
     using Element = ftj::Bf16;
     using KWiden = ftj::Rows16Bit;
