@@ -10,7 +10,8 @@
 void ftj_write_codec(struct ftj_text *text, const char *name, ftj_kv_format format,
                      const struct ftj_device *device);
 
-/* "    using KWiden = ftj::WidenFp8;": how such rows become bf16 in shared memory. */
+/* "    using KWiden = ftj::WidenFp8<ftj::E4m3Hardware>;": how such rows become 16-bit values in
+ * shared memory. */
 void ftj_write_widen(struct ftj_text *text, const char *name, ftj_kv_format format,
                      const struct ftj_device *device);
 

@@ -2,8 +2,8 @@
 // Codes to 16-bit values, eight neighbours at a time.
 //
 // Keys become fp16, without their row scale, exactly: an E4M3 has four significant bits, an E2M1
-// times a block scale six. Values become bf16, times their row scale, rounded once. Or
-// either becomes fp16, times a row scale that is fp16 itself (half_rows.cuh).
+// times a block scale six. Values become bf16, times their row scale, rounded once. Or either
+// becomes fp16, times a row scale that is fp16 itself (half_rows.cuh).
 //
 // Every one offers
 //   is_coded                  false: rows are 16-bit values already, and there is nothing else
@@ -11,13 +11,13 @@
 //   block_bytes(dims)         bytes of their block scales, 0 without
 //   chunk_codes               codes in the 16 bytes that a lane widens at a time
 //   key_unit                  what a key is, of what it is widened to without its row scale
-//   key_order                 of the eight dims of a chunk of keys, four bits each, the first
-//                             lowest
+//   key_order                 the eight dims of a chunk of keys, four bits each, first one lowest
 //   half_exponent             log2 of what a value is, of what widen_half() makes it with a row
-//   half_fold                 scale that was multiplied by this
+//                             scale that was multiplied by half_fold
+//   half_fold                 that factor
 //   nothing_scale             bits of the row scale of zeros, which is the least
 //   keys_take_rest            of the row scale of keys, the high half is what the low one lacks
-//   widen(codes, scales, i)   chunk i of 8 keys of these; scales: two block scales, E4M3
+//   widen(codes, scales, i)                   chunk i of 8 keys; scales: two block scales, E4M3
 //   widen(codes, scales, row_scale, i)        of 8 values, in their order, to bf16
 //   widen_half(codes, scales, row_scale, i)   of 8 values, to fp16; the scale in both halves
 //   widen_keys(codes, scales, row_scale, i)   of 8 keys, to fp16, in their order
