@@ -104,7 +104,7 @@ private:
         order.unit = work.unit;
         order.end = work.end;
         order.slot = work.slot;
-        order.follows_maximum = 0;
+        order.follows_maximum = is_range_short(work.unit);
         if (work.parts)
             pointer<Split>(p.splits)[ptx::block_index()] =
                 Split::of(work.unit, work.slot, work.parts);
@@ -116,6 +116,13 @@ private:
             return false;
         }
         return true;
+    }
+    // Whether fp16 weights would rather often have to be made anew. The first keys of a request are
+    // those that a model gives its unneeded weight to: what is above their largest score is within
+    // 2^16 times it. Where a part or a window begins later, most heads of a model have more.
+    static __device__ __forceinline__ bool is_range_short(const Unit& unit) {
+        const auto keys = TileKeys::of(unit);
+        return Rings::has_halves && keys.is_cached(unit.tile) && keys.first(unit.tile) > 0;
     }
     static __device__ __forceinline__ bool take_anew(Order& from, Order& order) {
         if (from.out_of_range == 0)
