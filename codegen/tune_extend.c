@@ -260,7 +260,7 @@ bool ftj_tune_extend_combine(const struct ftj_problem *problem, const struct ftj
     (void)problem;
     *config = (struct ftj_config){
         .num_threads = 256,
-        .min_blocks = device->features & FTJ_HAS_CP_ASYNC ? 6 : 4, /* they wait for memory */
+        .min_blocks = device->features & FTJ_HAS_CP_ASYNC ? 5 : 4, /* they wait for memory */
         .rows_per_block = 8, /* what every tile of rows is a multiple of */
         .smem_bytes = 256 * PART_SUM_BYTES,
     };

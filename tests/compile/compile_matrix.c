@@ -37,10 +37,11 @@ static const struct {
     {"attn_decode_sm90", 156, true},  /* on sm_100a */
     {"attn_decode_sm90", 80, false},  /* on sm_100a, 4-bit codes */
     {"attn_extend_sm75", 356, false}, /* on sm_120a */
-    {"attn_extend_sm80", 220, false}, /* on sm_90a, codes widened once a block (13.0): what is
-                                         held in uniform registers instead pays for it */
-    {"attn_extend_sm90", 128, false}, /* on sm_90a, K and V of unlike codes (13.0: 116): a dozen
-                                         registers, nearly all once a unit */
+    {"attn_extend_sm80", 256, false}, /* on sm_90a, codes of pages of one token, widened once a
+                                         block (13.0): eleven registers, once a unit */
+    {"attn_extend_sm90", 232, false}, /* on sm_90a, 16-bit rows of 64 dims that cp.async brings
+                                         (13.0): of the producer, which has 32 registers */
+    {"extend_combine", 16, false},    /* on sm_100a, head_dim 512 */
     {"kv_store_sm90", 24, false},     /* on sm_100a */
     {"kv_store", 24, false},          /* on sm_100a */
 };

@@ -5,7 +5,7 @@
 
 struct Config {
     static constexpr int num_threads = 256;
-    static constexpr int min_blocks = 6;
+    static constexpr int min_blocks = 5;
     static constexpr int smem_bytes = 6144;
     static constexpr int head_dim = 128;
     using Element = ftj::Bf16;
