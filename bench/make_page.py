@@ -26,8 +26,7 @@ medians on a card that has *rested*, and on one that has worked without a pause 
 (*sustained*), each with the mean SM clock while the kernels ran ([how](measuring.md)). GB/s counts the cache's own bytes, scales included (a store: read and written); share is
 of the read (a store: copy) ceiling of the same run; TFLOP/s counts the keys that each query sees.
 Peers ran on the same card right after, on the same shapes, their planning and compiling outside the
-timing; torch has its keys in contiguous memory, FlashInfer in shuffled pages. A section of an earlier
-commit has what the newest run had no time for: kernels have changed since.
+timing; torch has its keys in contiguous memory, FlashInfer in shuffled pages.
 """
 
 
