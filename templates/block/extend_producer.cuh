@@ -55,6 +55,9 @@ struct ExtendProducer {
                 }
             }
             orders.wait_filled();
+            // Of this warp alone. Without, ptxas takes its lanes for parted from here on, and so
+            // they may be; a sync_warp() does not tell it otherwise.
+            ptx::sync_group(own_barrier + warp, warp_size);
             if (order.end == order.unit.tile)
                 return;
             if constexpr (Rings::by_tensor) {
@@ -81,6 +84,7 @@ struct ExtendProducer {
     }
 
 private:
+    static constexpr uint32_t own_barrier = 8;  // that of warp 0, past the consumers'
     static constexpr uint32_t giver = 96;  // the thread that gives orders: one that brings queries
 
     static __device__ __forceinline__ void bring_queries(const ftj_extend_params& p,

@@ -22,7 +22,7 @@ struct StagePair {
     static constexpr int bytes = 32;  // two barriers of a stage: filled and free
 
     uint32_t barriers;  // shared address of stage 0's
-    uint32_t read;      // tiles that the warp has read since the kernel began
+    uint32_t read;      // tiles that the thread has read since the kernel began
 
     // All meet before the first use.
     explicit __device__ __forceinline__ StagePair(uint32_t of_barriers)
@@ -32,7 +32,7 @@ struct StagePair {
 #pragma unroll
                 for (uint32_t stage = 0; stage < 2; stage++) {
                     Copies::init_barrier(filled_of(stage), Config::num_threads);
-                    Copies::init_barrier(free_of(stage), Config::num_warps);
+                    Copies::init_barrier(free_of(stage), Config::num_threads);
                 }
             }
         }
@@ -68,13 +68,11 @@ struct StagePair {
             Copies::arrive_copied(filled_of(stage));
     }
 
-    // The warp has read the tile, and used what it has read.
-    __device__ __forceinline__ void leave(uint32_t lane) {
-        if constexpr (!meets) {
-            ptx::sync_warp();
-            if (lane == 0)
-                Copies::arrive(free_of(stage()));
-        }
+    // This thread has read the tile, and used what it has read. One lane could arrive for its warp,
+    // but racecheck would not know that it has waited for the others.
+    __device__ __forceinline__ void leave() {
+        if constexpr (!meets)
+            Copies::arrive(free_of(stage()));
         read++;
     }
 

@@ -296,7 +296,7 @@ struct AttnExtend {
                     attend_step(p, unit, warp, seen, state, keys,
                                 ring + stages.stage() * Smem::stage, token, at, [] {});
                 }
-                stages.leave(keys.lane());
+                stages.leave();
             } else {
                 Copy::wait<0>();
                 ptx::sync_block();  // K is there for all; V is free
