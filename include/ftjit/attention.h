@@ -130,12 +130,16 @@ FTJ_API FTJ_NODISCARD ftj_status ftj_kv_store(ftj_attention *attn, const ftj_sto
  * The keys of a decode, summed over its requests and multiplied by the kv heads and by the group
  * in blocks of 8 heads, must stay below 2^34: work is counted on the device, in 32 bits and tiles
  * of 16 keys or more.
+ *
+ * A decode on sm_90 may look at lengths and block_table while the kernel before it in the stream
+ * still runs: all of them must be readable by then. What counts is what they hold when that kernel
+ * has ended.
  */
 typedef struct ftj_requests {
     uint32_t batch;             ///< B; 0 launches nothing
     const int32_t *lengths;     ///< TABLE_BLOCKS: [B] keys of each request, 0 or more
     const int32_t *block_table; ///< TABLE_BLOCKS: [B, width] page ids; those past a length, or
-                                ///< wholly before the window, are never read
+                                ///< wholly before the window, count for nothing
     int64_t block_table_stride; ///< elements from a request to the next (the width); required
     const int32_t *indptr;      ///< TABLE_SLOTS: [B + 1]
     const int32_t *indices;     ///< TABLE_SLOTS: slots; token j of request r: indices[indptr[r]+j]

@@ -108,8 +108,8 @@ struct WidenNvfp4 {
                                                              uint32_t scales, uint32_t row_scale,
                                                              int i) {
         const uint32_t two = E4m3::widen2(scales);
-        const uint32_t rest = ptx::mul_f16x2(two, ptx::high_twice_f16x2(row_scale));
-        const uint32_t scaled = ptx::fma_f16x2(two, ptx::low_twice_f16x2(row_scale), rest);
+        const uint32_t rest = ptx::mul_f16x2(two, ptx::high_twice(row_scale));
+        const uint32_t scaled = ptx::fma_f16x2(two, ptx::low_twice(row_scale), rest);
         return scaled_keys(codes, scale_of(scaled, i), i);
     }
     static __device__ __forceinline__ ptx::Words4 widen_half(const ptx::Words4& codes,

@@ -156,8 +156,6 @@ FTJ_DEVICE uint32_t fma_f16x2(uint32_t a, uint32_t b, uint32_t c) {
                                 cvt_f32_f16(c & 0xffffu),
                             cvt_f32_f16(a >> 16) * cvt_f32_f16(b >> 16) + cvt_f32_f16(c >> 16));
 }
-FTJ_DEVICE uint32_t low_twice_f16x2(uint32_t v) { return (v & 0xffffu) * 0x10001u; }
-FTJ_DEVICE uint32_t high_twice_f16x2(uint32_t v) { return (v >> 16) * 0x10001u; }
 FTJ_DEVICE uint32_t mul_f16x2(uint32_t a, uint32_t b) {
     return cvt_rn_f16x2_f32(cvt_f32_f16(a & 0xffffu) * cvt_f32_f16(b & 0xffffu),
                             cvt_f32_f16(a >> 16) * cvt_f32_f16(b >> 16));

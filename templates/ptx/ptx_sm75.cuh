@@ -232,21 +232,6 @@ FTJ_DEVICE uint32_t fma_f16x2(uint32_t a, uint32_t b, uint32_t c) {
     asm("fma.rn.f16x2 %0, %1, %2, %3;" : "=r"(r) : "r"(a), "r"(b), "r"(c));
     return r;
 }
-// The low half, or the high one, in both: part of the instruction that takes it.
-FTJ_DEVICE uint32_t low_twice_f16x2(uint32_t v) {
-    uint32_t r;
-    asm("{\n.reg .b16 low, high;\nmov.b32 {low, high}, %1;\nmov.b32 %0, {low, low};\n}"
-        : "=r"(r)
-        : "r"(v));
-    return r;
-}
-FTJ_DEVICE uint32_t high_twice_f16x2(uint32_t v) {
-    uint32_t r;
-    asm("{\n.reg .b16 low, high;\nmov.b32 {low, high}, %1;\nmov.b32 %0, {high, high};\n}"
-        : "=r"(r)
-        : "r"(v));
-    return r;
-}
 // cvt.rn.f16.f32 and back
 FTJ_DEVICE uint32_t cvt_rn_f16_f32(float v) {
     uint16_t r;
