@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/environment.h"
 #include "cache/entry_file.h"
 #include "cache/scan.h"
 
@@ -25,7 +26,7 @@ ftj_status ftj_gc_cap(const char *text, const char *origin, const struct ftj_log
 {
     static const char units[] = "KMG";
     if (!text) {
-        text = ftj_cache_variable("FTJIT_CACHE_MAX_BYTES");
+        text = ftj_variable("FTJIT_CACHE_MAX_BYTES");
         origin = "FTJIT_CACHE_MAX_BYTES";
     }
     if (!text) {

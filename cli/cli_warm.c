@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/environment.h"
 #include "cache/bundle.h"
 #include "cache/compile_limit.h"
 #include "cli/cli.h"
@@ -302,7 +303,7 @@ static int run(const struct request *request, struct warm_list *list)
     struct warm_result result = {0};
     const ftj_status status = open_cache(request, &store, &locks);
     if (!status) {
-        if (!request->in_process && !getenv("FTJIT_COMPILE"))
+        if (!request->in_process && !ftj_variable("FTJIT_COMPILE"))
             list->nvrtc.mode = FTJ_COMPILE_PROCESS;
         list->nvrtc.keeps_helpers = true;
         const uint32_t room = ftj_compile_limit().alone;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#define _GNU_SOURCE /* dladdr, secure_getenv */
+#define _GNU_SOURCE /* dladdr */
 #include "codegen/helper_process.h"
 
 #include <dlfcn.h>
@@ -9,6 +9,8 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "base/environment.h"
 
 #define HELPER_NAME "ftjit-cc"
 
@@ -47,8 +49,8 @@ static bool try_beside(const char *file, char *found, size_t size, struct ftj_te
 bool ftj_helper_find(char *path, size_t size, struct ftj_text *tried)
 {
     static const char anchor = 0;
-    const char *named = secure_getenv("FTJIT_CC");
-    if (named && *named)
+    const char *named = ftj_variable("FTJIT_CC");
+    if (named)
         return try_path(named, path, size, tried);
 
     char file[PATH_MAX];

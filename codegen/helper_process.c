@@ -19,6 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/environment.h"
 #include "base/fork.h"
 
 extern char **environ;
@@ -43,9 +44,8 @@ static int remove_one(const char *path, const struct stat *about, int kind, stru
 
 static void make_folder(struct ftj_helper *helper)
 {
-    const char *parent = getenv("TMPDIR");
-    const int length = snprintf(helper->folder, sizeof(helper->folder), "%s/ftjit-cc-XXXXXX",
-                                parent && *parent ? parent : "/tmp");
+    const int length =
+        snprintf(helper->folder, sizeof(helper->folder), "%s/ftjit-cc-XXXXXX", ftj_temp_folder());
     if (length >= (int)sizeof(helper->folder) || !mkdtemp(helper->folder))
         helper->folder[0] = '\0';
 }

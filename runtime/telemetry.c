@@ -8,12 +8,13 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "cache/cache_dir.h"
+#include "base/environment.h"
+#include "cache/trust.h"
 #include "codegen/problem_text.h"
 
 static ftj_status choose(const char *setting, const char *variable, char **path)
 {
-    const char *chosen = setting && setting[0] ? setting : ftj_cache_variable(variable);
+    const char *chosen = setting && setting[0] ? setting : ftj_variable(variable);
     if (!chosen)
         return FTJ_OK;
     *path = strdup(chosen);

@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/environment.h"
 #include "codegen/inline_source.h"
 #include "runtime/backend.h"
 #include "runtime/cpu/cpu_context.h"
@@ -68,10 +69,10 @@ static ftj_status workplace_init(struct workplace *place, const struct ftj_log *
 {
     struct workplace made = {0};
     const int length =
-        snprintf(made.folder, sizeof(made.folder), "%s/ftjit-XXXXXX", ftj_cpu_temp_folder());
+        snprintf(made.folder, sizeof(made.folder), "%s/ftjit-XXXXXX", ftj_temp_folder());
     if (length >= (int)sizeof(made.folder) || !mkdtemp(made.folder)) {
         return ftj_fail(log, FTJ_E_IO, "no private folder can be made in %s to compile in: %s",
-                        ftj_cpu_temp_folder(), strerror(errno));
+                        ftj_temp_folder(), strerror(errno));
     }
     snprintf(made.source, sizeof(made.source), "%s/kernel.cpp", made.folder);
     snprintf(made.object, sizeof(made.object), "%s/kernel.so", made.folder);
@@ -186,8 +187,8 @@ ftj_status ftj_host_compiler_find(struct ftj_compiler *compiler, const char *pat
     if (status)
         return status;
     if (!path || !*path)
-        path = getenv("FTJIT_CXX");
-    const bool is_named = path && *path;
+        path = ftj_variable("FTJIT_CXX");
+    const bool is_named = path != NULL;
 
     struct ftj_text tried = {0};
     for (size_t i = 0; i < (is_named ? 1 : NUM_NAMES); i++) {

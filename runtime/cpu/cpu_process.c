@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/environment.h"
 #include "runtime/cpu/cpu_file.h"
 
 extern char **environ;
@@ -32,7 +33,7 @@ bool ftj_cpu_process_find(const char *name, char *path, size_t size)
         memcpy(path, name, name_size);
         return is_program(path);
     }
-    const char *folder = getenv("PATH");
+    const char *folder = ftj_variable("PATH");
     while (folder && *folder) {
         const size_t length = strcspn(folder, ":");
         if (length > 0 && length + 1 + name_size <= size) {
