@@ -103,6 +103,7 @@ static void receive_answer(struct talk *talk)
     struct ftj_text *answer = &talk->answer;
     char *block = malloc(BLOCK_BYTES);
     size_t size = FTJ_HELPER_HEADER_BYTES;
+    answer->failed = !block;
     while (block && answer->size < size && wait_for(talk, POLLIN)) {
         const size_t missing = size - answer->size;
         const ssize_t part =

@@ -168,7 +168,8 @@ ftj_status ftj_helper_start(const char *path, const struct ftj_log *log, struct 
     if (error) {
         helper->pid = 0;
         ftj_helper_end(helper, 0);
-        return ftj_fail(log, FTJ_E_COMPILER, "%s cannot be run: %s", path, strerror(error));
+        return ftj_fail(log, error == ENOMEM ? FTJ_E_NO_MEMORY : FTJ_E_COMPILER,
+                        "%s cannot be run: %s", path, strerror(error));
     }
     *out = helper;
     return FTJ_OK;
