@@ -7,23 +7,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/environment.h"
+#include "base/program.h"
 
 #define HELPER_NAME "ftjit-cc"
-
-static bool is_program(const char *path)
-{
-    struct stat about;
-    return stat(path, &about) == 0 && S_ISREG(about.st_mode) && access(path, X_OK) == 0;
-}
 
 static bool try_path(const char *path, char *found, size_t size, struct ftj_text *tried)
 {
     ftj_text_printf(tried, "%s%s", tried->size ? ", " : "", path);
-    if (strlen(path) >= size || !is_program(path))
+    if (strlen(path) >= size || !ftj_is_program(path))
         return false;
     memcpy(found, path, strlen(path) + 1);
     return true;

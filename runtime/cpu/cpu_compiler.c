@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/environment.h"
 #include "codegen/inline_source.h"
 #include "runtime/backend.h"
@@ -124,13 +124,6 @@ static ftj_status run_compiler(struct ftj_compiler *compiler, const struct workp
     return FTJ_E_COMPILE;
 }
 
-static uint64_t now_us(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000u + (uint64_t)now.tv_nsec / 1000u;
-}
-
 static ftj_status compile(struct ftj_compiler *compiler, const struct ftj_source *source,
                           struct ftj_binary *binary)
 {
@@ -140,7 +133,7 @@ static ftj_status compile(struct ftj_compiler *compiler, const struct ftj_source
                         "or name it in FTJIT_CXX",
                         source->template_id, compiler->missing);
     }
-    const uint64_t start_us = now_us();
+    const uint64_t start_us = ftj_now_us();
     struct workplace place = {0};
     struct ftj_text unit = {0};
     ftj_status status = ftj_inline_source(ftj_templates, ftj_num_templates, source->template_id,
@@ -154,7 +147,7 @@ static ftj_status compile(struct ftj_compiler *compiler, const struct ftj_source
     if (status)
         goto cleanup;
     status = run_compiler(compiler, &place, binary);
-    binary->compile_us = (uint32_t)(now_us() - start_us);
+    binary->compile_us = (uint32_t)(ftj_now_us() - start_us);
 
 cleanup:
     workplace_finish(&place);
