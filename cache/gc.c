@@ -215,8 +215,10 @@ static void write_usage(int fd, const struct usage *usage)
 {
     char text[64];
     const int size = snprintf(text, sizeof(text), "%llu %llu\n", usage->bytes, usage->retry_above);
-    if (ftruncate(fd, 0) || pwrite(fd, text, (size_t)size, 0) != size)
-        (void)ftruncate(fd, 0); /* counted anew next time */
+    if (!ftruncate(fd, 0) && pwrite(fd, text, (size_t)size, 0) == size)
+        return;
+    if (ftruncate(fd, 0)) /* what is in it is no number, or an old one: counted anew, or later */
+        return;
 }
 
 /* With the counter held. */
