@@ -104,6 +104,19 @@ def variables():
                 yield f'{path}: {name} is in no table'
 
 
+def names():
+    """Words with an underscore that stand as code in a sentence: of C, or of a file."""
+    paths = [path for folder in FOLDERS for path in glob.glob(f'{folder}/**/*', recursive=True)
+             if os.path.isfile(path) and path.endswith(('.c', '.h', '.cuh', '.py', '.sh', '.build'))]
+    known = {word for path in paths for word in re.findall(r'\w+', read(path))}
+    known |= {os.path.basename(path).split('.')[0] for path in paths}
+    for path in documents():
+        spans = code_of(path)[len(re.findall(r'^```', read(path), re.M)) // 2:]
+        for name in {word for span in spans for word in re.findall(r'\b[a-z]+_[a-z0-9_]+\b', span)}:
+            if name not in known:
+                yield f'{path}: nothing is called {name}'
+
+
 def tests():
     built = ' '.join(read(path) for path in glob.glob('tests/**/meson.build', recursive=True))
     dev = read('dev')
@@ -128,6 +141,7 @@ def main():
             ('links lead somewhere', list(links())),
             ('files that are named are there', list(files())),
             ('variables are those that are read', list(variables())),
+            ('names are those of the sources', list(names())),
             ('tests and tools that are named are there', list(tests())))
     print(f'1..{len(rows)}')
     for number, (name, complaints) in enumerate(rows, 1):
