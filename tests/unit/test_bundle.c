@@ -100,7 +100,7 @@ static ftj_status get(const struct ftj_bundle *bundle, const struct ftj_key *key
         return FTJ_E_NOT_FOUND;
     ftj_status status = ftj_bundle_read(bundle, first, &file);
     if (!status)
-        status = ftj_entry_decode(key, file.data, file.size, &entry);
+        status = ftj_entry_decode(key, FTJ_MATCH_WHOLE, file.data, file.size, &entry);
     if (!status) {
         cr_expect_eq(entry.code.size, 32);
         cr_expect_arr_eq(entry.code.data, key->hex, 32);
