@@ -15,39 +15,57 @@
 #define MOST_ALLOCATIONS 5000
 
 static atomic_int num_left; /* of allocations, until one fails */
+static atomic_int num_live; /* that were not given back */
+
+void *__real_malloc(size_t size);
+void *__real_calloc(size_t count, size_t size);
+void *__real_realloc(void *memory, size_t size);
+char *__real_strdup(const char *text);
+void __real_free(void *memory);
+void *__wrap_malloc(size_t size);
+void *__wrap_calloc(size_t count, size_t size);
+void *__wrap_realloc(void *memory, size_t size);
+char *__wrap_strdup(const char *text);
+void __wrap_free(void *memory);
 
 static bool fails(void)
 {
     return atomic_fetch_sub(&num_left, 1) == 1;
 }
 
-void *__real_malloc(size_t size);
-void *__real_calloc(size_t count, size_t size);
-void *__real_realloc(void *memory, size_t size);
-char *__real_strdup(const char *text);
-void *__wrap_malloc(size_t size);
-void *__wrap_calloc(size_t count, size_t size);
-void *__wrap_realloc(void *memory, size_t size);
-char *__wrap_strdup(const char *text);
+static void *count(void *memory)
+{
+    atomic_fetch_add(&num_live, memory != NULL);
+    return memory;
+}
 
 void *__wrap_malloc(size_t size)
 {
-    return fails() ? NULL : __real_malloc(size);
+    return fails() ? NULL : count(__real_malloc(size));
 }
 
-void *__wrap_calloc(size_t count, size_t size)
+void *__wrap_calloc(size_t count_of, size_t size)
 {
-    return fails() ? NULL : __real_calloc(count, size);
+    return fails() ? NULL : count(__real_calloc(count_of, size));
 }
 
 void *__wrap_realloc(void *memory, size_t size)
 {
-    return fails() ? NULL : __real_realloc(memory, size);
+    if (fails())
+        return NULL;
+    void *moved = __real_realloc(memory, size);
+    return memory ? moved : count(moved);
 }
 
 char *__wrap_strdup(const char *text)
 {
-    return fails() ? NULL : __real_strdup(text);
+    return fails() ? NULL : count(__real_strdup(text));
+}
+
+void __wrap_free(void *memory)
+{
+    atomic_fetch_sub(&num_live, memory != NULL);
+    __real_free(memory);
 }
 
 /* ---- what is done -------------------------------------------------------------------------------
@@ -115,6 +133,8 @@ static int fail_each_in_turn(bool is_cold)
             ftj_attention_destroy(attn);
             ftj_context_destroy(ctx);
         }
+        cr_expect_eq(atomic_load(&num_live), 0, "allocation %d: %d are lost", n,
+                     atomic_load(&num_live));
         if (!has_failed) {
             cr_expect_eq(status, FTJ_OK, "%s", ftj_last_error());
             return n;
