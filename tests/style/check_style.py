@@ -153,7 +153,7 @@ def check_asm(path, _lines, text):
 
 def check_environment(path, _lines, text):
     """What a set-user-id program is told by its caller is asked for in one place."""
-    is_asked = path.startswith(('base/', 'codegen/', 'cache/', 'runtime/', 'cli/'))
+    is_asked = path.startswith(('base/', 'codegen/', 'cache/', 'runtime/', 'cli/', 'bench/'))
     if not is_asked or path == 'base/environment.c':
         return
     for match in re.finditer(r'\b(?:secure_)?getenv\b', blank_out(text)):
