@@ -117,7 +117,7 @@ static size_t read_file(const char *path, uint8_t **data)
     struct stat info;
     cr_assert(file && !fstat(fileno(file), &info));
     *data = malloc((size_t)info.st_size);
-    cr_assert_eq(fread(*data, 1, (size_t)info.st_size, file), info.st_size);
+    cr_assert_eq(fread(*data, 1, (size_t)info.st_size, file), (size_t)info.st_size);
     fclose(file);
     return (size_t)info.st_size;
 }
