@@ -71,7 +71,7 @@ struct ExtendProducer {
             } else {
                 bring_queries(p, order, queries);
                 const auto keys = TileKeys::of(order.unit);
-                uint32_t first = 2 * order.unit.tile;
+                uint32_t first = 2 * order.first();
                 if constexpr (has_codes) {
                     const uint32_t end = 2 * min_of(order.end, keys.cached_tiles);
                     feed_codes(p, order, keys, end, codes, tiles);
@@ -108,7 +108,9 @@ private:
         order.unit = work.unit;
         order.end = work.end;
         order.slot = work.slot;
-        order.follows_maximum = is_range_short(work.unit);
+        const bool is_short = is_range_short(work.unit);
+        order.looks = is_short && p.requests.window == 0;
+        order.follows_maximum = is_short && !order.looks;
         if (work.parts)
             pointer<Split>(p.splits)[ptx::block_index()] =
                 Split::of(work.unit, work.slot, work.parts);
@@ -133,6 +135,7 @@ private:
             return false;
         order = from;
         order.follows_maximum = 1;
+        order.looks = 0;
         from.out_of_range = order.out_of_range = 0;
         return true;
     }
@@ -206,7 +209,7 @@ private:
                                                       typename Rings::TileCursor& tiles) {
         static_assert(Codes::stride == 1 || !has_values, "all warps copy 16-bit rows of a tile");
         const Unit& unit = order.unit;
-        const uint32_t first = 2 * unit.tile;
+        const uint32_t first = 2 * order.first();
         if (first >= end)
             return;
         codes.begin(p, unit);
@@ -218,7 +221,7 @@ private:
             fetch(p, unit, keys, codes, ahead, end);
         Values values;
         if constexpr (has_values)
-            find(p, unit, keys, unit.tile, values);
+            find(p, unit, keys, order.first(), values);
         auto own = tiles;
         own.advance(codes.turn);
 #pragma unroll 1

@@ -270,7 +270,9 @@ private:
             mask(p, unit, token, end, scores);
         if (seeks)
             seek(scores, factors[0]);
-        if (is_whole && !seeks && !has_factors)
+        if (keys.is_look(tile))
+            units.exponent = ptx::bits_float(0xff800000u);  // weights of nothing
+        else if (is_whole && !seeks && !has_factors)
             plain_end = tile + (seen_end - token) / tokens;
     }
     __device__ __forceinline__ void mask(const ftj_extend_params& p, const Unit& unit,

@@ -36,6 +36,12 @@ struct TileRings {
         uint32_t slot;             // of the partial result
         uint32_t follows_maximum;  // the softmax' reference
         uint32_t out_of_range;     // how many warps found that it should have
+        uint32_t looks;  // 1: before its own tiles, at the request's first one for a reference
+
+        // Tile that the rings begin with.
+        __device__ __forceinline__ uint32_t first() const {
+            return unit.tile - (has_halves ? looks : 0);
+        }
     };
 
     // Bytes from the block's first.
@@ -216,16 +222,27 @@ struct TileRings {
         uint32_t cached_end;
         uint32_t fresh_first;  // of a tile 0, had the new ones as many before them as the cached
         uint32_t fresh_end;
+        uint32_t own_first;  // those before it are looked at only
 
         static __device__ __forceinline__ TileKeys of(const Unit& unit) {
             const uint32_t skipped = (unit.fresh.begin - unit.fresh_base) / tokens;
-            return {unit.cached_tiles, unit.cached.begin / tokens * tokens, unit.cached.end,
-                    unit.fresh_base + (skipped - unit.cached_tiles) * tokens, unit.fresh.end};
+            return {unit.cached_tiles,
+                    unit.cached.begin / tokens * tokens,
+                    unit.cached.end,
+                    unit.fresh_base + (skipped - unit.cached_tiles) * tokens,
+                    unit.fresh.end,
+                    unit.tile};
+        }
+        // A tile before the unit's own, which is the first of the request.
+        __device__ __forceinline__ bool is_look(uint32_t tile) const {
+            return has_halves && tile < own_first;
         }
         __device__ __forceinline__ bool is_cached(uint32_t tile) const {
             return tile < cached_tiles;
         }
         __device__ __forceinline__ uint32_t first(uint32_t tile) const {
+            if (is_look(tile))
+                return 0;
             return (is_cached(tile) ? cached_first : fresh_first) + tile * tokens;
         }
         __device__ __forceinline__ uint32_t end(uint32_t tile) const {

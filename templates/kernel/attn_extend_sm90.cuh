@@ -133,8 +133,8 @@ private:
         at.queries.wait_filled();
         give_back(at.queries);
 #pragma unroll 1
-        for (uint32_t tile = order.unit.tile; tile < order.end; tile++) {
-            if (tile > order.unit.tile) {
+        for (uint32_t tile = order.first(); tile < order.end; tile++) {
+            if (tile > order.first()) {
                 at.turns.wait();
                 at.turns.pass_on();
             }
@@ -156,7 +156,7 @@ private:
     static __device__ __forceinline__ void attend(const ftj_extend_params& p, const Order& order,
                                                   uint32_t group, Rows& rows,
                                                   typename Rows::Outputs& out, Cursors& at) {
-        const uint32_t first = order.unit.tile, end = order.end;
+        const uint32_t first = order.first(), end = order.end;
         const auto keys = TileKeys::of(order.unit);
         typename Rows::Scores scores;
         typename Rows::Factors factors;
