@@ -26,6 +26,7 @@ struct ExtendProducer {
     using TileKeys = typename Rings::TileKeys;
     using Codes = CodeFeed<Config>;
     using Values = TileFeed<Config>;
+    using Tensors = TensorFeed<Config>;
     // From products of what keys and queries are made.
     static constexpr float key_unit =
         (Rings::has_halves ? 1.0f : Config::KWiden::key_unit) * GroupQueries<Config>::unit;
@@ -34,7 +35,7 @@ struct ExtendProducer {
 
     static __device__ __forceinline__ void run(const ftj_extend_params& p, Work& work) {
         const uint32_t warp = ptx::uniform(ptx::thread_index() / warp_size);
-        TensorFeed<Config> tensors;
+        Tensors tensors;
         uint32_t clear_rounds = 0;
         typename Rings::OrderCursor orders;
         typename Rings::QueryCursor queries;
@@ -77,7 +78,10 @@ struct ExtendProducer {
                     feed_codes(p, order, keys, end, codes, tiles);
                     first = max_of(first, end);
                 }
-                feed_values(p, order, keys, first, tiles);
+                if constexpr (Rings::new_by_tensor)
+                    feed_new(p, order, keys, first / 2, warp, tiles, clear_rounds);
+                else
+                    feed_values(p, order, keys, first, tiles);
             }
             orders.give_back();
         }
@@ -143,7 +147,7 @@ private:
     // K and V of every tile, in turn, by one warp.
     static __device__ __forceinline__ void feed_tensors(const ftj_extend_params& p,
                                                         const Order& order, const TileKeys& keys,
-                                                        TensorFeed<Config>& tensors,
+                                                        Tensors& tensors,
                                                         typename Rings::TileCursor& tiles) {
         const Unit& unit = order.unit;
         const uint32_t head = unit.head, end = order.end;
@@ -154,8 +158,7 @@ private:
             tensors.copy_keys(p, head, tiles.tile(), tiles.filled());
             tiles.advance();
             tiles.wait_free();
-            tensors.copy_values(p, head, tiles.tile(),
-                                tensors.is_whole() ? tiles.filled() : tiles.unclear());
+            tensors.copy_values(p, head, tiles.tile(), tiles.filled(), tiles.unclear());
             tiles.advance();
             if (++tile < end)
                 tensors.find(p, unit, keys.is_cached(tile), keys.first(tile));
@@ -164,7 +167,7 @@ private:
 
     // Values with rows that nobody may see, by another warp, for they have to come first.
     static __device__ __forceinline__ void clear_tensors(const Order& order, const TileKeys& keys,
-                                                         TensorFeed<Config>& tensors,
+                                                         Tensors& tensors,
                                                          typename Rings::TileCursor& tiles,
                                                          uint32_t& rounds) {
         const uint32_t end = order.end;
@@ -172,11 +175,42 @@ private:
         for (uint32_t tile = order.unit.tile; tile < end; tile++) {
             tiles.advance();
             tensors.look_at(order.unit, keys.is_cached(tile), keys.first(tile));
-            if (!tensors.is_whole()) {
-                ptx::mbarrier_wait(tiles.unclear(), rounds >> tiles.stage & 1);
-                rounds ^= 1u << tiles.stage;
-                tensors.clear_unseen(tiles.tile(), tiles.filled());
-            }
+            clear(tensors, tiles, rounds);
+            tiles.advance();
+        }
+    }
+    static __device__ __forceinline__ void clear(const Tensors& tensors,
+                                                 const typename Rings::TileCursor& tiles,
+                                                 uint32_t& rounds) {
+        if (tensors.is_whole())
+            return;
+        ptx::mbarrier_wait(tiles.unclear(), rounds >> tiles.stage & 1);
+        rounds ^= 1u << tiles.stage;
+        tensors.clear_unseen(tiles.tile(), tiles.filled());
+    }
+
+    // K and V beside a cache of codes, from `tile` on, likewise. All warps wait for each stage, or
+    // one would not know the phase of the next that it is to fill (CodeFeed::after).
+    static __device__ __forceinline__ void feed_new(const ftj_extend_params& p, const Order& order,
+                                                    const TileKeys& keys, uint32_t tile,
+                                                    uint32_t warp,
+                                                    typename Rings::TileCursor& tiles,
+                                                    uint32_t& clear_rounds) {
+        const Unit& unit = order.unit;
+        const uint32_t head = unit.head, end = order.end;
+        Tensors tensors;
+#pragma unroll 1
+        for (; tile < end; tile++) {
+            tensors.find(p, unit, false, keys.first(tile));
+            tiles.wait_free();
+            if (warp == 0)
+                tensors.copy_keys(p, head, tiles.tile(), tiles.filled());
+            tiles.advance();
+            tiles.wait_free();
+            if (warp == 0)
+                tensors.copy_values(p, head, tiles.tile(), tiles.filled(), tiles.unclear());
+            else if (warp == 1)
+                clear(tensors, tiles, clear_rounds);
             tiles.advance();
         }
     }

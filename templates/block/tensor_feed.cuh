@@ -3,6 +3,9 @@
 // cost a warp one instruction for 64 dims of a run of rows that lie in one page. Lane by lane: each
 // run of a tile and panel of its dims has one.
 //
+// Beside a cache of codes they bring the new rows; a stage is then filled by as many arrivals as
+// codes make there.
+//
 // A copy brings what is there, also where nobody may see it. Such keys are masked, whatever they
 // are; such values have weights of nothing, which would not hide a NaN: they are cleared.
 #pragma once
@@ -20,6 +23,9 @@ struct TensorFeed {
     static constexpr uint32_t panel_dims = 64;
     static constexpr uint32_t panels = Config::head_dim / panel_dims;
     static constexpr uint32_t chunks = Config::head_dim / 8;  // of a row, 16 bytes each
+    // Of a lane, to fill a stage; 0: one of the first lane.
+    static constexpr uint32_t arrivals =
+        Config::KWiden::is_coded || Config::VWiden::is_coded ? feed_threads / warp_size : 0;
     static_assert(tokens % run_rows == 0 && runs * panels <= warp_size, "a lane for each copy");
 
     uint32_t lane;
@@ -59,10 +65,15 @@ struct TensorFeed {
     __device__ __forceinline__ void copy_keys(const ftj_extend_params& p, uint32_t head,
                                               uint32_t tile, uint32_t filled) const {
         copy(is_cached ? p.k_tensor : p.k_new_tensor, head, tile, filled);
+        fill(filled, 1);
     }
+    // Where not all of them may be seen, to be counted as `unclear`, and cleared.
     __device__ __forceinline__ void copy_values(const ftj_extend_params& p, uint32_t head,
-                                                uint32_t tile, uint32_t counted) const {
-        copy(is_cached ? p.v_tensor : p.v_new_tensor, head, tile, counted);
+                                                uint32_t tile, uint32_t filled,
+                                                uint32_t unclear) const {
+        copy(is_cached ? p.v_tensor : p.v_new_tensor, head, tile, is_whole() ? filled : unclear);
+        if (is_whole())
+            fill(filled, 1);
     }
     // Values that have come, of a tile that is not whole.
     __device__ __forceinline__ void clear_unseen(uint32_t tile, uint32_t filled) const {
@@ -70,8 +81,7 @@ struct TensorFeed {
         clear(tile, max_of(seen.begin, seen.end), tokens);
         ptx::fence_proxy_async_shared();  // the products read through another proxy
         ptx::sync_warp();
-        if (lane == 0)
-            ptx::mbarrier_arrive(filled);
+        fill(filled, 0);
     }
 
 private:
@@ -79,6 +89,15 @@ private:
     __device__ __forceinline__ bool is_fetched() const {
         const uint32_t first = lane % runs * run_rows;
         return first < seen.end && first + run_rows > seen.begin;
+    }
+
+    // The arrivals at a stage that this warp fills, but for those of the first lane's copies.
+    __device__ __forceinline__ void fill(uint32_t filled, uint32_t of_copies) const {
+        const uint32_t made = lane == 0 ? of_copies : 0;
+        if (arrivals > 0)
+            ptx::mbarrier_arrive(filled, arrivals - made);
+        else if (lane == 0 && made == 0)
+            ptx::mbarrier_arrive(filled);
     }
 
     __device__ __forceinline__ void copy(const ftj_tensor_map& map, uint32_t head, uint32_t tile,

@@ -193,11 +193,10 @@ private:
             // Values that are to be seen have come before these keys: one fence for both.
             const bool is_cached = keys.is_cached(tile);
             const bool is_seen = is_seen_k(is_cached) && is_seen_v(is_cached);
-            if (!is_seen) {
+            if (!is_seen)
                 at.values.wait_filled();
-                if (Config::KWiden::is_coded && tile == keys.cached_tiles)
-                    restore_queries(p, order.unit, group, at);
-            }
+            if (Config::KWiden::is_coded && tile == keys.cached_tiles)
+                restore_queries(p, order.unit, group, at);
             start_scores<true>(p, query, is_cached, is_seen, at, factors, units, scores);
             start_outputs(is_half, weights, at, out);
             at.turns.pass_on();
@@ -258,10 +257,10 @@ private:
         return Config::KWiden::is_coded && is_cached;
     }
     static __device__ __forceinline__ bool is_seen_k(bool is_cached) {
-        return Rings::by_tensor || is_widened_k(is_cached);
+        return is_cached ? Rings::by_tensor || Config::KWiden::is_coded : Rings::new_by_tensor;
     }
     static __device__ __forceinline__ bool is_seen_v(bool is_cached) {
-        return Rings::by_tensor || (Config::VWiden::is_coded && is_cached);
+        return is_cached ? Rings::by_tensor || Config::VWiden::is_coded : Rings::new_by_tensor;
     }
 
     // Row scales of K, or a tile's units, are loaded before the products start: later loads would
