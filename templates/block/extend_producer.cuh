@@ -158,7 +158,8 @@ private:
             tensors.copy_keys(p, head, tiles.tile(), tiles.filled());
             tiles.advance();
             tiles.wait_free();
-            tensors.copy_values(p, head, tiles.tile(), tiles.filled(), tiles.unclear());
+            tensors.copy_values(p, head, tiles.tile(),
+                                tensors.is_whole() ? tiles.filled() : tiles.unclear());
             tiles.advance();
             if (++tile < end)
                 tensors.find(p, unit, keys.is_cached(tile), keys.first(tile));
@@ -189,8 +190,8 @@ private:
         tensors.clear_unseen(tiles.tile(), tiles.filled());
     }
 
-    // K and V beside a cache of codes, from `tile` on, likewise. All warps wait for each stage, or
-    // one would not know the phase of the next that it is to fill (CodeFeed::after).
+    // K and V beside a cache of codes, from `tile` on, likewise. All lanes of all warps arrive at a
+    // stage when it is free: so none falls behind the phases that the others are in.
     static __device__ __forceinline__ void feed_new(const ftj_extend_params& p, const Order& order,
                                                     const TileKeys& keys, uint32_t tile,
                                                     uint32_t warp,
@@ -199,18 +200,25 @@ private:
         const Unit& unit = order.unit;
         const uint32_t head = unit.head, end = order.end;
         Tensors tensors;
+        const bool is_copier = warp == 0 && tensors.lane == 0;  // arrives with its bytes
 #pragma unroll 1
         for (; tile < end; tile++) {
             tensors.find(p, unit, false, keys.first(tile));
             tiles.wait_free();
             if (warp == 0)
                 tensors.copy_keys(p, head, tiles.tile(), tiles.filled());
+            if (!is_copier)
+                ptx::mbarrier_arrive(tiles.filled());
             tiles.advance();
             tiles.wait_free();
+            const bool is_whole = tensors.is_whole();
             if (warp == 0)
-                tensors.copy_values(p, head, tiles.tile(), tiles.filled(), tiles.unclear());
-            else if (warp == 1)
+                tensors.copy_values(p, head, tiles.tile(),
+                                    is_whole ? tiles.filled() : tiles.unclear());
+            if (warp == 1 && !is_whole)
                 clear(tensors, tiles, clear_rounds);
+            else if (!is_copier || !is_whole)
+                ptx::mbarrier_arrive(tiles.filled());
             tiles.advance();
         }
     }

@@ -3,9 +3,6 @@
 // cost a warp one instruction for 64 dims of a run of rows that lie in one page. Lane by lane: each
 // run of a tile and panel of its dims has one.
 //
-// Beside a cache of codes they bring the new rows; a stage is then filled by as many arrivals as
-// codes make there.
-//
 // A copy brings what is there, also where nobody may see it. Such keys are masked, whatever they
 // are; such values have weights of nothing, which would not hide a NaN: they are cleared.
 #pragma once
@@ -23,9 +20,7 @@ struct TensorFeed {
     static constexpr uint32_t panel_dims = 64;
     static constexpr uint32_t panels = Config::head_dim / panel_dims;
     static constexpr uint32_t chunks = Config::head_dim / 8;  // of a row, 16 bytes each
-    // Of a lane, to fill a stage; 0: one of the first lane.
-    static constexpr uint32_t arrivals =
-        Config::KWiden::is_coded || Config::VWiden::is_coded ? feed_threads / warp_size : 0;
+    static constexpr bool is_coded = Config::KWiden::is_coded || Config::VWiden::is_coded;
     static_assert(tokens % run_rows == 0 && runs * panels <= warp_size, "a lane for each copy");
 
     uint32_t lane;
@@ -65,23 +60,20 @@ struct TensorFeed {
     __device__ __forceinline__ void copy_keys(const ftj_extend_params& p, uint32_t head,
                                               uint32_t tile, uint32_t filled) const {
         copy(is_cached ? p.k_tensor : p.k_new_tensor, head, tile, filled);
-        fill(filled, 1);
     }
-    // Where not all of them may be seen, to be counted as `unclear`, and cleared.
     __device__ __forceinline__ void copy_values(const ftj_extend_params& p, uint32_t head,
-                                                uint32_t tile, uint32_t filled,
-                                                uint32_t unclear) const {
-        copy(is_cached ? p.v_tensor : p.v_new_tensor, head, tile, is_whole() ? filled : unclear);
-        if (is_whole())
-            fill(filled, 1);
+                                                uint32_t tile, uint32_t counted) const {
+        copy(is_cached ? p.v_tensor : p.v_new_tensor, head, tile, counted);
     }
-    // Values that have come, of a tile that is not whole.
+    // Values that have come, of a tile that is not whole. By the only one, or by lanes of many that
+    // arrive to fill a stage.
     __device__ __forceinline__ void clear_unseen(uint32_t tile, uint32_t filled) const {
         clear(tile, 0, seen.begin);
         clear(tile, max_of(seen.begin, seen.end), tokens);
         ptx::fence_proxy_async_shared();  // the products read through another proxy
         ptx::sync_warp();
-        fill(filled, 0);
+        if (is_coded || lane == 0)
+            ptx::mbarrier_arrive(filled);
     }
 
 private:
@@ -89,15 +81,6 @@ private:
     __device__ __forceinline__ bool is_fetched() const {
         const uint32_t first = lane % runs * run_rows;
         return first < seen.end && first + run_rows > seen.begin;
-    }
-
-    // The arrivals at a stage that this warp fills, but for those of the first lane's copies.
-    __device__ __forceinline__ void fill(uint32_t filled, uint32_t of_copies) const {
-        const uint32_t made = lane == 0 ? of_copies : 0;
-        if (arrivals > 0)
-            ptx::mbarrier_arrive(filled, arrivals - made);
-        else if (lane == 0 && made == 0)
-            ptx::mbarrier_arrive(filled);
     }
 
     __device__ __forceinline__ void copy(const ftj_tensor_map& map, uint32_t head, uint32_t tile,
