@@ -134,10 +134,12 @@ struct CodeFeed {
             const KeyRange its = runs_of(seen);
             constexpr int own_bytes = Side::code_row + Side::block_row + 4;
             constexpr uint32_t bytes = run_rows * (own_bytes + (Side::tells_unit ? 4 : 0));
-            if (lane == 0)
+            // A lane that the assembler knows to be one: it would try all of them for addresses.
+            const bool is_elected = is_one_run && ptx::elect_lane();
+            if (is_one_run ? is_elected : lane == 0)
                 ptx::mbarrier_arrive_expect_tx(
                     barrier, its.end > its.begin ? (its.end - its.begin) * bytes : 0);
-            if (lane >= its.begin && lane < its.end) {
+            if (is_one_run ? is_elected : lane >= its.begin && lane < its.end) {
                 if constexpr (Config::has_records) {
                     copy_run<own_bytes>(side.codes, head, slot, barrier);
                 } else {
@@ -239,7 +241,7 @@ private:
         static_assert(bytes % 16 == 0, "what a bulk copy can move");
         const uint32_t in_page = Config::has_records ? 0 : offset * uint32_t(row_bytes);
         if constexpr (row_bytes > 0)
-            ptx::cp_async_bulk(shared + lane * bytes,
+            ptx::cp_async_bulk(shared + (is_one_run ? 0 : lane * bytes),
                                pointer<const void>(array.base + head * array.head_stride +
                                                    page * array.page_stride + in_page),
                                bytes, barrier);
