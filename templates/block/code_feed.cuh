@@ -180,7 +180,14 @@ struct CodeFeed {
         const uint32_t slot = slots_at + widened * slot_bytes;
         if constexpr (has_halves) {
             const uint32_t own = slot + Side::scales + 4 * lane;
-            const HalfScales<typename Side::Widen, rows> its(own);
+            HalfScales<typename Side::Widen, rows> its(own);
+            if constexpr (Side::tells_unit) {
+                HalfScales<typename V::Widen, rows> values(slot + Side::other_scales + 4 * lane);
+                its.find_top();
+                tell_units(values, scales, score_scale * its.power(its.exponent()));
+            } else {
+                its.find_top();
+            }
             if (Side::is_value && its.is_wide()) {
                 WidenRows<Side, Tile, WidenKind::seldom>(lane, part * rows, slot, tile).run();
             } else {
@@ -189,9 +196,6 @@ struct CodeFeed {
                     lane, part * rows, slot, tile)
                     .run();
             }
-            if constexpr (Side::tells_unit)
-                tell_units(slot + Side::other_scales, scales,
-                           score_scale * its.power(its.exponent()));
         } else {
             WidenRows<Side, Tile, WidenKind::plain>(lane, part * rows, slot, tile).run();
             if constexpr (!Side::is_value)
@@ -223,9 +227,9 @@ private:
                                    ptx::float_bits(ptx::ld_shared_f32(from + at) * score_scale));
         }
     }
-    __device__ __forceinline__ void tell_units(uint32_t value_scales, uint32_t units,
-                                               float to_log2) const {
-        const HalfScales<typename V::Widen, rows> values(value_scales + 4 * lane);
+    __device__ __forceinline__ void tell_units(HalfScales<typename V::Widen, rows>& values,
+                                               uint32_t units, float to_log2) const {
+        values.find_top();
         TileUnits its = {to_log2, -0.0f, 1.0f};
         if (!values.is_wide()) {
             its.exponent = float(values.exponent());

@@ -64,12 +64,16 @@ struct HalfScales {
 
     // They lie at this shared address, a lane's.
     __device__ __forceinline__ explicit HalfScales(uint32_t own) {
+#pragma unroll
+        for (uint32_t i = 0; i < rows; i++)
+            bits[i] = ptx::ld_shared_u32(own + 4 * warp_size * i);
+    }
+    // Before anything else, by all lanes.
+    __device__ __forceinline__ void find_top() {
         uint32_t most = least_top << 23;
 #pragma unroll
-        for (uint32_t i = 0; i < rows; i++) {
-            bits[i] = ptx::ld_shared_u32(own + 4 * warp_size * i);
+        for (uint32_t i = 0; i < rows; i++)
             most = max_of(most, bits[i]);
-        }
         top = ptx::max_of_warp(most) >> 23;
     }
 
