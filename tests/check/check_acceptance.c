@@ -36,6 +36,8 @@ static const struct {
     {"extend: queries of any size", acceptance_extend_of_any_queries},
     {"extend: values of any size", acceptance_extend_of_any_values},
     {"extend: windows that begin inside a warp's rows", acceptance_extend_of_staggered_windows},
+    {"extend: what parts of a unit are relative to", acceptance_extend_of_parts},
+    {"extend: first keys far from all others", acceptance_extend_of_sinks},
     {"extend: what is refused", acceptance_extend_refusals},
     {"decode: warps that share keys or lines", acceptance_shared_keys},
     {"O20 lengths change in place between calls", acceptance_o20_other_lengths_in_place},
