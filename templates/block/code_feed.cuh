@@ -57,6 +57,7 @@ struct CodeFeed {
     // Of the unit: as it lies in shared memory, it would be read anew at every step.
     KeyRange cached;
     const int32_t* table;
+    uint32_t head;
 
     static __device__ __forceinline__ void init_barriers(uint32_t shared) {
         for (int i = 0; is_bulk && i < warps * slots; i++)
@@ -98,6 +99,7 @@ struct CodeFeed {
                                           const QueryTile<Config>& unit) {
         cached = unit.cached;
         table = pointer<const int32_t>(p.requests.table) + unit.table_start;
+        head = unit.head;
     }
     // Which of the warp's rows are to be seen, of the tile from `first` on.
     __device__ __forceinline__ KeyRange seen_rows(uint32_t first) const {
@@ -125,8 +127,7 @@ struct CodeFeed {
     // Start the copies of one side of the tile that was found, of which these rows are to be seen.
     template <class Side>
     __device__ __forceinline__ void fetch(const ftj_side_params& side,
-                                          const ftj_array_params& other_scales, uint32_t head,
-                                          KeyRange seen) {
+                                          const ftj_array_params& other_scales, KeyRange seen) {
         const uint32_t slot = slots_at + fetched * slot_bytes;
         ptx::sync_warp();  // the slot has been read
         if constexpr (is_bulk) {
@@ -141,21 +142,20 @@ struct CodeFeed {
                     barrier, its.end > its.begin ? (its.end - its.begin) * bytes : 0);
             if (is_one_run ? is_elected : lane >= its.begin && lane < its.end) {
                 if constexpr (Config::has_records) {
-                    copy_run<own_bytes>(side.codes, head, slot, barrier);
+                    copy_run<own_bytes>(side.codes, slot, barrier);
                 } else {
-                    copy_run<Side::code_row>(side.codes, head, slot, barrier);
-                    copy_run<Side::block_row>(side.block_scales, head, slot + Side::blocks,
-                                              barrier);
-                    copy_run<4>(side.row_scales, head, slot + Side::scales, barrier);
+                    copy_run<Side::code_row>(side.codes, slot, barrier);
+                    copy_run<Side::block_row>(side.block_scales, slot + Side::blocks, barrier);
+                    copy_run<4>(side.row_scales, slot + Side::scales, barrier);
                 }
-                copy_run<Side::tells_unit ? 4 : 0>(other_scales, head, slot + Side::other_scales,
+                copy_run<Side::tells_unit ? 4 : 0>(other_scales, slot + Side::other_scales,
                                                    barrier);
             }
         } else {
             static_assert(!Side::tells_unit, "half a tile");
-            fetch_rows<Side::code_row>(side.codes, head, seen, slot);
-            fetch_rows<Side::block_row>(side.block_scales, head, seen, slot + Side::blocks);
-            fetch_rows<4>(side.row_scales, head, seen, slot + Side::scales);
+            fetch_rows<Side::code_row>(side.codes, seen, slot);
+            fetch_rows<Side::block_row>(side.block_scales, seen, slot + Side::blocks);
+            fetch_rows<4>(side.row_scales, seen, slot + Side::scales);
         }
         fetched = fetched == slots - 1 ? 0 : fetched + 1;
     }
@@ -239,8 +239,8 @@ private:
     }
 
     template <int row_bytes>
-    __device__ __forceinline__ void copy_run(const ftj_array_params& array, uint32_t head,
-                                             uint32_t shared, uint32_t barrier) const {
+    __device__ __forceinline__ void copy_run(const ftj_array_params& array, uint32_t shared,
+                                             uint32_t barrier) const {
         constexpr uint32_t bytes = run_rows * row_bytes;
         static_assert(bytes % 16 == 0, "what a bulk copy can move");
         const uint32_t in_page = Config::has_records ? 0 : offset * uint32_t(row_bytes);
@@ -270,8 +270,8 @@ private:
     }
 
     template <int row_bytes>
-    __device__ __forceinline__ void fetch_rows(const ftj_array_params& array, uint32_t head,
-                                               KeyRange seen, uint32_t shared) const {
+    __device__ __forceinline__ void fetch_rows(const ftj_array_params& array, KeyRange seen,
+                                               uint32_t shared) const {
         if constexpr (row_bytes > 0) {
             constexpr uint32_t chunk = row_bytes < 16 ? row_bytes : 16;
             constexpr uint32_t chunks = row_bytes / chunk;

@@ -313,12 +313,10 @@ private:
             const KeyRange seen = codes.seen_rows(keys.first(ahead / 2));
             if (ahead % 2) {
                 if constexpr (Config::VWiden::is_coded)
-                    codes.template fetch<typename Codes::V>(p.cache.v, p.cache.k.row_scales,
-                                                            unit.head, seen);
+                    codes.template fetch<typename Codes::V>(p.cache.v, p.cache.k.row_scales, seen);
             } else {
                 if constexpr (Config::KWiden::is_coded)
-                    codes.template fetch<typename Codes::K>(p.cache.k, p.cache.v.row_scales,
-                                                            unit.head, seen);
+                    codes.template fetch<typename Codes::K>(p.cache.k, p.cache.v.row_scales, seen);
             }
             const uint32_t tile = ahead / 2;
             ahead = Codes::after(ahead);
