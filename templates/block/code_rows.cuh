@@ -165,6 +165,9 @@ private:
             return Widen::widen_keys(batch.codes[j], batch.block_scales[j], batch.row_scales[j], i);
         else if constexpr (as_half)
             return Widen::widen_half(batch.codes[j], batch.block_scales[j], batch.row_scales[j], i);
+        else if constexpr (kind == WidenKind::seldom && Widen::swaps_values)
+            return Widen::swapped(Widen::widen(batch.codes[j], batch.block_scales[j],
+                                               ptx::bits_float(batch.row_scales[j]), i));
         else if constexpr (Side::is_value)
             return Widen::widen(batch.codes[j], batch.block_scales[j],
                                 ptx::bits_float(batch.row_scales[j]), i);

@@ -101,11 +101,28 @@ struct GroupRows {
             weights[i] = GroupMma<Weight>::pack(scores[2 * i], scores[2 * i + 1]);
     }
 
-    // After a weigh() that has rebased.
-    __device__ __forceinline__ void rescale(Outputs& out) const {
+    // After a weigh() that has rebased, or where values are in another order from here on.
+    __device__ __forceinline__ void rescale(Outputs& out, bool swaps) {
+        if (!is_rebased)
+            ratio[0] = ratio[1] = 1.0f;
+        if (swaps_values && swaps)
+            swap(out);
 #pragma unroll
         for (int i = 0; i < head_dim / 2; i++)
             out[i] *= ratio[i / 2 % 2];
+    }
+
+    // Outputs of values in another order (WidenNvfp4::swaps_values) to those of values in theirs, or
+    // back.
+    static constexpr bool swaps_values = swaps_half_values<Config>;
+    static __device__ __forceinline__ void swap(Outputs& out) {
+        const bool is_upper = ptx::thread_index() % 4 >= 2;
+#pragma unroll
+        for (int i = 0; i < head_dim / 2; i += 2) {
+            const float other = ptx::shfl_xor(is_upper ? out[i] : out[i + 1], 2);
+            out[i] = is_upper ? other : out[i];
+            out[i + 1] = is_upper ? out[i + 1] : other;
+        }
     }
 
     // ---- results -------------------------------------------------------------------------------
@@ -139,7 +156,8 @@ struct GroupRows {
             reference[h] += float(int(exponent - bias));
             sum[h] *= ratio[h];
         }
-        rescale(out);
+        is_rebased = true;
+        rescale(out, false);
     }
 
     // Pairs of threads trade halves of what they have of 16 columns, so that each writes four

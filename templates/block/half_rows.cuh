@@ -49,6 +49,11 @@ template <class Config>
 constexpr bool has_half_rows =
     Config::KWiden::is_coded&& Config::VWiden::is_coded&& Config::code_rows == Config::tile_tokens;
 
+template <class Config, bool has_them = has_half_rows<Config>>
+constexpr bool swaps_half_values = false;
+template <class Config>
+constexpr bool swaps_half_values<Config, true> = Config::VWiden::swaps_values;
+
 // The row scales of a tile, by a warp.
 template <class Widen, uint32_t tokens>
 struct HalfScales {

@@ -117,6 +117,8 @@ private:
                 if (rows.is_out_of_range(out) && ptx::thread_index() % warp_size == 0)
                     ptx::atomic_add(&order.out_of_range, 1);
                 rows.settle(out);
+                if (Rows::swaps_values && order.end <= unit.cached_tiles)
+                    Rows::swap(out);
                 if (order.end - unit.tile == unit.tiles)
                     rows.write_outputs(p, unit, out);
                 else
@@ -184,7 +186,7 @@ private:
             is_half = has_units && !ptx::any(units.is_wide());
             rows.weigh(p, order.unit, keys, tile, factors, units, scores);
             if (tile > first) {
-                await_outputs(rows, out);
+                await_outputs(rows, Rows::swaps_values && tile == keys.cached_tiles, out);
                 give_back(at.values);
             }
             round(is_half, scores, weights);
@@ -317,12 +319,12 @@ private:
     // Outputs up to date with the reference of the tile whose scores have just been weighed. Both
     // ways wait: ptxas keeps what comes before a branch before it, and would else let most of the
     // softmax wait for the product that it is to run under.
-    static __device__ __forceinline__ void await_outputs(const Rows& rows,
+    static __device__ __forceinline__ void await_outputs(Rows& rows, bool swaps,
                                                          typename Rows::Outputs& out) {
-        if (rows.is_rebased) {
+        if (rows.is_rebased || swaps) {
             ptx::wgmma_wait<0>();
             ptx::wgmma_keep(out);
-            rows.rescale(out);
+            rows.rescale(out, swaps);
         } else {
             ptx::wgmma_wait<0>();
             ptx::wgmma_keep(out);
