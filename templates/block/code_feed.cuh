@@ -174,32 +174,35 @@ struct CodeFeed {
         ptx::sync_warp();  // the copies of all lanes have come
     }
 
-    // The rows in the next slot, which have come, into their places.
-    template <class Side>
-    __device__ __forceinline__ void widen(uint32_t tile, uint32_t scales, float score_scale) {
+    // The rows in the next slot, which have come, into their places, when those are free. What is
+    // there to be read of the slot is on its way by then.
+    template <class Side, class TileCursor>
+    __device__ __forceinline__ void widen(const TileCursor& tiles, float score_scale) {
         const uint32_t slot = slots_at + widened * slot_bytes;
         if constexpr (has_halves) {
             const uint32_t own = slot + Side::scales + 4 * lane;
             HalfScales<typename Side::Widen, rows> its(own);
-            if constexpr (Side::tells_unit) {
-                HalfScales<typename V::Widen, rows> values(slot + Side::other_scales + 4 * lane);
-                its.find_top();
-                tell_units(values, scales, score_scale * its.power(its.exponent()));
-            } else {
-                its.find_top();
-            }
+            HalfScales<typename V::Widen, Side::tells_unit ? rows : 0> values(
+                slot + Side::other_scales + 4 * lane);
+            WidenRows<Side, Tile, is_alike ? WidenKind::half_alike : WidenKind::half> halves(
+                lane, part * rows, slot, tiles.tile());
+            halves.start();
+            tiles.wait_free();
+            its.find_top();
+            if constexpr (Side::tells_unit)
+                tell_units(values, tiles.scales(), score_scale * its.power(its.exponent()));
             if (Side::is_value && its.is_wide()) {
-                WidenRows<Side, Tile, WidenKind::seldom>(lane, part * rows, slot, tile).run();
+                WidenRows<Side, Tile, WidenKind::seldom>(lane, part * rows, slot, tiles.tile())
+                    .run();
             } else {
                 its.template narrow<!Side::is_value && Side::Widen::keys_take_rest>(own);
-                WidenRows<Side, Tile, is_alike ? WidenKind::half_alike : WidenKind::half>(
-                    lane, part * rows, slot, tile)
-                    .run();
+                halves.go_on();
             }
         } else {
-            WidenRows<Side, Tile, WidenKind::plain>(lane, part * rows, slot, tile).run();
+            tiles.wait_free();
+            WidenRows<Side, Tile, WidenKind::plain>(lane, part * rows, slot, tiles.tile()).run();
             if constexpr (!Side::is_value)
-                tell_scales(slot + Side::scales, scales + 4 * part * rows, score_scale);
+                tell_scales(slot + Side::scales, tiles.scales() + 4 * part * rows, score_scale);
         }
         const bool wraps = widened == slots - 1;
         widened = wraps ? 0 : widened + 1;

@@ -257,7 +257,7 @@ private:
         codes.begin(p, unit);
         uint32_t ahead = first + codes.turn;  // the next step to be fetched
         if (ahead < end)
-            codes.find(keys.first(ahead / 2));
+            codes.find(keys.first(ahead / 2));  // which may be a look; later ones are none
 #pragma unroll 1
         for (int i = 0; i < Codes::slots; i++)
             fetch(p, unit, keys, codes, ahead, end);
@@ -269,7 +269,7 @@ private:
 #pragma unroll 1
         for (uint32_t step = first + codes.turn; step < end;) {
             const bool is_value = step % 2;
-            const KeyRange seen = codes.seen_rows(keys.first(step / 2));
+            const KeyRange seen = codes.seen_rows(keys.first_cached(step / 2));
             if (is_value)
                 feed<typename Codes::V>(p, unit, seen, true, codes, values, own);
             else
@@ -294,8 +294,7 @@ private:
                                                 const typename Rings::TileCursor& tiles) {
         if constexpr (Side::Widen::is_coded) {
             codes.template wait<Side>(seen);
-            tiles.wait_free();
-            codes.template widen<Side>(tiles.tile(), tiles.scales(), p.score_scale * key_unit);
+            codes.template widen<Side>(tiles, p.score_scale * key_unit);
             ptx::fence_proxy_async_shared();  // the products read through another proxy
             ptx::mbarrier_arrive(tiles.filled(), Codes::stride);
         } else {
@@ -310,7 +309,7 @@ private:
                                                  const TileKeys& keys, Codes& codes,
                                                  uint32_t& ahead, uint32_t end) {
         if (ahead < end) {
-            const KeyRange seen = codes.seen_rows(keys.first(ahead / 2));
+            const KeyRange seen = codes.seen_rows(keys.first_cached(ahead / 2));
             if (ahead % 2) {
                 if constexpr (Config::VWiden::is_coded)
                     codes.template fetch<typename Codes::V>(p.cache.v, p.cache.k.row_scales, seen);
@@ -321,7 +320,7 @@ private:
             const uint32_t tile = ahead / 2;
             ahead = Codes::after(ahead);
             if (ahead < end && ahead / 2 != tile)
-                codes.find(keys.first(ahead / 2));
+                codes.find(keys.first_cached(ahead / 2));
         }
         if constexpr (!Codes::is_bulk)
             ptx::cp_async_commit();

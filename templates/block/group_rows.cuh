@@ -112,8 +112,8 @@ struct GroupRows {
             out[i] *= ratio[i / 2 % 2];
     }
 
-    // Outputs of values in another order (WidenNvfp4::swaps_values) to those of values in theirs, or
-    // back.
+    // Outputs of values in another order (WidenNvfp4::swaps_values) to those of values in theirs,
+    // or back.
     static constexpr bool swaps_values = swaps_half_values<Config>;
     static __device__ __forceinline__ void swap(Outputs& out) {
         const bool is_upper = ptx::thread_index() % 4 >= 2;

@@ -64,7 +64,7 @@ struct HalfScales {
     static constexpr uint32_t most_apart = 16;            // exponents of V's row scales
     static constexpr uint32_t rows = tokens / warp_size;  // a lane's
 
-    uint32_t bits[rows];
+    uint32_t bits[rows > 0 ? rows : 1];
     uint32_t top;  // biased exponent of the largest
 
     // They lie at this shared address, a lane's.

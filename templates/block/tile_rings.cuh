@@ -23,8 +23,9 @@ struct TileRings {
     static constexpr uint32_t consumer_lanes = 128 * Config::num_consumers;
     static constexpr bool is_coded = Config::KWiden::is_coded || Config::VWiden::is_coded;
     static constexpr bool has_tensors = Config::tensor_run > 0;
-    static constexpr bool by_tensor = has_tensors && !is_coded;  // all K and V come by tensor copies
-    static constexpr bool new_by_tensor = has_tensors;           // those beside the cache do
+    static constexpr bool by_tensor =
+        has_tensors && !is_coded;                       // all K and V come by tensor copies
+    static constexpr bool new_by_tensor = has_tensors;  // those beside the cache do
     static constexpr uint32_t query_threads = by_tensor ? feed_threads / 2 : feed_threads;
     using Scales = ScaleColumns<tokens>;
     static constexpr bool has_halves = has_half_rows<Config>;
@@ -228,12 +229,9 @@ struct TileRings {
 
         static __device__ __forceinline__ TileKeys of(const Unit& unit) {
             const uint32_t skipped = (unit.fresh.begin - unit.fresh_base) / tokens;
-            return {unit.cached_tiles,
-                    unit.cached.begin / tokens * tokens,
-                    unit.cached.end,
-                    unit.fresh_base + (skipped - unit.cached_tiles) * tokens,
-                    unit.fresh.end,
-                    unit.tile};
+            return {unit.cached_tiles, unit.cached.begin / tokens * tokens,
+                    unit.cached.end,   unit.fresh_base + (skipped - unit.cached_tiles) * tokens,
+                    unit.fresh.end,    unit.tile};
         }
         // A tile before the unit's own, which is the first of the request.
         __device__ __forceinline__ bool is_look(uint32_t tile) const {
@@ -246,6 +244,11 @@ struct TileRings {
             if (is_look(tile))
                 return 0;
             return (is_cached(tile) ? cached_first : fresh_first) + tile * tokens;
+        }
+        // The same of one that is known to be in the cache, and no look, or of which all is seen
+        // like it.
+        __device__ __forceinline__ uint32_t first_cached(uint32_t tile) const {
+            return cached_first + tile * tokens;
         }
         __device__ __forceinline__ uint32_t end(uint32_t tile) const {
             return is_cached(tile) ? cached_end : fresh_end;

@@ -164,7 +164,7 @@ private:
         return ptx::prmt(two, two, i < 2 ? 0x1010 : 0x3232);
     }
     static __device__ __forceinline__ ptx::Words4 in_key_order(const ptx::Words4& codes,
-                                                              uint32_t scale, int i) {
+                                                               uint32_t scale, int i) {
         const Nibbles of(codes.w[i]);
         return {{ptx::mul_f16x2(of.even << 8 & both, scale), ptx::mul_f16x2(of.even & both, scale),
                  ptx::mul_f16x2(of.odd << 8 & both, scale), ptx::mul_f16x2(of.odd & both, scale)}};

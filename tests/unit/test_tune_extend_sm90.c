@@ -123,8 +123,8 @@ Test(tune_extend_sm90, needs_whole_chunks_of_a_row)
     cr_expect_not(ftj_tune_extend_sm90(&problem, &device, &config));
 }
 
-/* Runs of rows in a page, of a table of pages, in 16 bits; all that the tile takes of them. And whole
- * tiles of the rows beside codes, wherever those lie. */
+/* Runs of rows in a page, of a table of pages, in 16 bits; all that the tile takes of them. And
+ * whole tiles of the rows beside codes, wherever those lie. */
 Test(tune_extend_sm90, copies_runs_of_rows_by_tensor_copies)
 {
     static const struct {
