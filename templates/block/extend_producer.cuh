@@ -127,9 +127,11 @@ private:
         }
         return true;
     }
-    // Whether fp16 weights would rather often have to be made anew. The first keys of a request are
-    // those that a model gives its unneeded weight to: what is above their largest score is within
-    // 2^16 times it. Where a part or a window begins later, most heads of a model have more.
+    // Whether fp16 weights, relative to the first tile of the unit's own, would rather often have
+    // to be made anew. The first keys of a request are those that a model gives its unneeded weight
+    // to: what is above their largest score is within 2^16 times it. Above that of later ones most
+    // heads of a model have more. So a part that begins later looks at the first ones, and where a
+    // window hides them the reference follows the maximum.
     static __device__ __forceinline__ bool is_range_short(const Unit& unit) {
         const auto keys = TileKeys::of(unit);
         return Rings::has_halves && keys.is_cached(unit.tile) && keys.first(unit.tile) > 0;

@@ -3,11 +3,12 @@
 // of scores and of O columns 8 * i + 2 * c + e in [4 * i + 2 * h + e]. Lane is 4 * g + c.
 //
 // The reference of the softmax is a true score: the largest of the first tile in which the row sees
-// a key. Weights are what floats are, as exact at 2^60 as at 1, and later tiles need no maximum;
-// only where a sum leaves the range (a later score is 2^100 times the reference, or an O overflows)
-// is the unit done anew with a reference that follows the maximum: it moves when a score exceeds it
-// by more than 8 (in log2), whatever the scale of the logits. O is multiplied when the product
-// under way has ended, which is why weigh() only says by how much.
+// a key, which for a part of a unit may be the request's first one, looked at for that. Weights are
+// what floats are, as exact at 2^60 as at 1, and later tiles need no maximum; only where a sum
+// leaves the range (a later score is 2^100 times the reference, or an O overflows) is the unit done
+// anew with a reference that follows the maximum: it moves when a score exceeds it by more than 8
+// (in log2), whatever the scale of the logits. O is multiplied when the product under way has
+// ended, which is why weigh() only says by how much.
 //
 // Weights of fp16 over codes have the unit of the tile's values in them (half_rows.cuh): scores are
 // raised by its exponent E, references are true scores so raised, and sums are those of weights

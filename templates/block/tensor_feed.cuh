@@ -3,6 +3,8 @@
 // cost a warp one instruction for 64 dims of a run of rows that lie in one page. Lane by lane: each
 // run of a tile and panel of its dims has one.
 //
+// Beside a cache of codes they bring the new rows, and all lanes that fill stages arrive.
+//
 // A copy brings what is there, also where nobody may see it. Such keys are masked, whatever they
 // are; such values have weights of nothing, which would not hide a NaN: they are cleared.
 #pragma once
@@ -65,8 +67,7 @@ struct TensorFeed {
                                                 uint32_t tile, uint32_t counted) const {
         copy(is_cached ? p.v_tensor : p.v_new_tensor, head, tile, counted);
     }
-    // Values that have come, of a tile that is not whole. By the only one, or by lanes of many that
-    // arrive to fill a stage.
+    // Values that have come, of a tile that is not whole.
     __device__ __forceinline__ void clear_unseen(uint32_t tile, uint32_t filled) const {
         clear(tile, 0, seen.begin);
         clear(tile, max_of(seen.begin, seen.end), tokens);

@@ -22,10 +22,9 @@ struct TileRings {
     static constexpr int order_stages = 2;
     static constexpr uint32_t consumer_lanes = 128 * Config::num_consumers;
     static constexpr bool is_coded = Config::KWiden::is_coded || Config::VWiden::is_coded;
-    static constexpr bool has_tensors = Config::tensor_run > 0;
-    static constexpr bool by_tensor =
-        has_tensors && !is_coded;                       // all K and V come by tensor copies
-    static constexpr bool new_by_tensor = has_tensors;  // those beside the cache do
+    static constexpr bool new_by_tensor = Config::tensor_run > 0;  // rows beside the cache come by
+                                                                   // tensor copies,
+    static constexpr bool by_tensor = new_by_tensor && !is_coded;  // and so do those of the cache
     static constexpr uint32_t query_threads = by_tensor ? feed_threads / 2 : feed_threads;
     using Scales = ScaleColumns<tokens>;
     static constexpr bool has_halves = has_half_rows<Config>;
@@ -64,7 +63,7 @@ struct TileRings {
             barriers + 16 * (order_stages + query_stages + num_stages);
         static constexpr int tensor_barrier =
             code_barriers + (is_coded ? CodeFeed<Config>::barrier_bytes : 0);
-        static constexpr int turns = tensor_barrier + (has_tensors ? 8 * num_stages : 0);
+        static constexpr int turns = tensor_barrier + (new_by_tensor ? 8 * num_stages : 0);
         static constexpr int own_units = 4 * 64;  // past the factors of rows
         static constexpr int own_factors =
             has_halves ? own_units + TileUnits::bytes : 4 * (tokens > 64 ? tokens : 64);
@@ -206,7 +205,7 @@ struct TileRings {
             orders.order().out_of_range = 0;
         QueryCursor::init(query_threads);
         TileCursor::init(by_tensor ? 1 : feed_threads);
-        for (TileCursor tiles; has_tensors && tiles.round == 0; tiles.advance())
+        for (TileCursor tiles; new_by_tensor && tiles.round == 0; tiles.advance())
             ptx::mbarrier_init(tiles.unclear(), 1);
         for (uint32_t group = 0; group < Config::num_consumers; group++)
             ptx::mbarrier_init(TurnCursor::barrier(group), 128);
