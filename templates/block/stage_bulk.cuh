@@ -35,7 +35,7 @@ struct Stage {
     static constexpr int bytes = records ? num_pages * Config::record_bytes : Layout::bytes;
     static constexpr int ring_warps = warps * Config::group_parts;
     static constexpr int lag = warps == 2 && num_stages > 2;  // four would rather have the stage
-    using Stages = BulkRing<num_stages, bytes, ring_warps, 1, lag>;
+    using Stages = BulkRing<num_stages, bytes, ring_warps, 1, lag, !keeps_little<Config>>;
     static constexpr int barrier_bytes = Stages::barrier_bytes;
     // Whether a block looks its first tiles up early (first_tiles.cuh): each is in one page, and
     // what is known of them lies where warps merge, whose rings all meet before they do.

@@ -94,8 +94,10 @@ struct Stage {
     }
 
     static constexpr int lag = Config::num_stages > 2;
-    struct Ring : BulkRing<Config::num_stages, bytes, ring_warps, fillers, lag> {
-        using Base = BulkRing<Config::num_stages, bytes, ring_warps, fillers, lag>;
+    using Stages =
+        BulkRing<Config::num_stages, bytes, ring_warps, fillers, lag, !keeps_little<Config>>;
+    struct Ring : Stages {
+        using Base = Stages;
 
         // `first` is the ring's first kv head.
         __device__ __forceinline__ void fill(const ftj_cache_params& cache, uint32_t first, Visible,

@@ -221,7 +221,8 @@ private:
             first = begin + tile - segment.keys.begin / tile_tokens - segment.tile;
             count = end > tile ? end - tile : 0;
             begin_token = tile * tile_tokens;
-            ptx::keep(first), ptx::keep(count), ptx::keep(begin_token);
+            if constexpr (!keeps_little<Config>)
+                ptx::keep(first), ptx::keep(count), ptx::keep(begin_token);
         }
         __device__ __forceinline__ uint32_t token(uint32_t at) const {
             return begin_token + (at - first) * tile_tokens;
