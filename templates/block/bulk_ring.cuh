@@ -58,7 +58,6 @@ struct BulkRing {
         const uint32_t warp = ptx::thread_index() / warp_size, ring = warp / warps;
         return (warp ^ (ring + ring * warps / 4)) % warps;
     }
-    static __device__ __forceinline__ bool is_filler() { return place() < fillers; }
     __device__ __forceinline__ bool fills() const {
         return (keeps ? own_place : place()) < fillers;
     }
