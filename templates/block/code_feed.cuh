@@ -182,6 +182,7 @@ struct CodeFeed {
         if constexpr (has_halves) {
             const uint32_t own = slot + Side::scales + 4 * lane;
             HalfScales<typename Side::Widen, rows> its(own);
+            // Those of V, by the warp of K that tells consumers of them; else of no rows.
             HalfScales<typename V::Widen, Side::tells_unit ? rows : 0> values(
                 slot + Side::other_scales + 4 * lane);
             WidenRows<Side, Tile, is_alike ? WidenKind::half_alike : WidenKind::half> halves(
