@@ -70,6 +70,12 @@ static ftj_status check_layout(const ftj_kv_layout *kv, const struct ftj_log *lo
     ftj_status status = ftj_kv_layout_init(&fresh, &kv->shape);
     if (status)
         return status;
+    if (kv->shape.num_kv_heads > FTJ_MAX_KV_HEADS)
+        return ftj_fail(log, FTJ_E_INVALID, "num_kv_heads is %u; allowed: 1 to %u",
+                        kv->shape.num_kv_heads, FTJ_MAX_KV_HEADS);
+    if (kv->shape.page_size > FTJ_MAX_PAGE_TOKENS)
+        return ftj_fail(log, FTJ_E_INVALID, "page_size is %u; allowed: 1 to %u",
+                        kv->shape.page_size, FTJ_MAX_PAGE_TOKENS);
 
     const struct {
         const char *name;

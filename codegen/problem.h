@@ -34,6 +34,10 @@ enum ftj_need {
     FTJ_NEED_SOFTCAP = 1u << 7,
 };
 
+/* What a kernel, or a line of a record, can count. */
+#define FTJ_MAX_KV_HEADS    4096u
+#define FTJ_MAX_PAGE_TOKENS (1u << 30)
+
 /* Keys of a window under which a decode is dealt for latency: a tile or two for every warp. */
 #define FTJ_FEW_KEYS 512u
 

@@ -14,11 +14,9 @@ static const char *const format_names[] = {"16bit", "fp8", "nvfp4", NULL};
 static const char *const order_names[] = {"packed", "hnd", "nhd", NULL};
 static const char *const table_names[] = {"blocks", "slots", NULL};
 
-#define NUM_ARRAYS      6
-#define MAX_SMEM        (1u << 20)
-#define MAX_KV_HEADS    4096
-#define MAX_QUERIES     64
-#define MAX_PAGE_TOKENS (1u << 20)
+#define NUM_ARRAYS  6
+#define MAX_SMEM    (1u << 20)
+#define MAX_QUERIES 64
 
 uint32_t ftj_kernel_op_bit(enum ftj_kernel_op op)
 {
@@ -294,8 +292,8 @@ static void take_desc(struct cursor *cursor, enum ftj_kernel_op *op, ftj_attenti
     shape.v_format = (ftj_kv_format)take_name(cursor, "v", format_names);
     shape.head_dim = take_number(cursor, "head_dim", 16, 1024);
     const uint32_t group = take_number(cursor, "group", 1, 64);
-    shape.num_kv_heads = take_number(cursor, "kv_heads", 1, MAX_KV_HEADS);
-    shape.page_size = take_number(cursor, "page", 1, MAX_PAGE_TOKENS);
+    shape.num_kv_heads = take_number(cursor, "kv_heads", 1, FTJ_MAX_KV_HEADS);
+    shape.page_size = take_number(cursor, "page", 1, FTJ_MAX_PAGE_TOKENS);
     shape.order = (ftj_kv_order)take_name(cursor, "order", order_names);
     desc->table = (ftj_kv_table)take_name(cursor, "table", table_names);
     desc->softcap = take_number(cursor, "softcap", 0, 1) ? 1.0f : 0.0f;

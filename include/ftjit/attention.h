@@ -51,7 +51,8 @@ enum {
  */
 typedef struct ftj_attention_desc {
     uint32_t ops;            ///< FTJ_OP_*; 0: store, decode and merge
-    ftj_kv_layout kv;        ///< from ftj_kv_layout_init(), strides changed or not
+    ftj_kv_layout kv;        ///< from ftj_kv_layout_init(), strides changed or not; of at most 4096
+                             ///< kv heads and 2^30 tokens a page
     ftj_kv_table table;      ///< how requests come
     uint32_t num_q_heads;    ///< HQ, 1 to 64 times num_kv_heads, a multiple of it; 0: num_kv_heads
     ftj_dtype dtype;         ///< of Q, O and a 16-bit cache: BF16 or FP16; default BF16

@@ -42,6 +42,8 @@ enum spoiled {
     GENERIC_DTYPE,
     NUM_Q_HEADS,
     HEAD_DIM,
+    KV_HEADS,
+    PAGE_SIZE,
     ROW_BYTES,
     OFFSET,
     PAGE_STRIDE,
@@ -79,6 +81,12 @@ static void spoil(ftj_attention_desc *desc, enum spoiled field, double value)
         break;
     case HEAD_DIM:
         desc->kv.shape.head_dim = (uint32_t)value;
+        break;
+    case KV_HEADS:
+        desc->kv.shape.num_kv_heads = (uint32_t)value;
+        break;
+    case PAGE_SIZE:
+        desc->kv.shape.page_size = (uint32_t)value;
         break;
     case ROW_BYTES:
         desc->kv.v.codes.row_bytes = (uint32_t)value;
@@ -119,6 +127,8 @@ Test(problem, refusals_name_the_field_its_value_and_what_is_allowed)
         {DTYPE, 9, "dtype is ? (9); allowed: bf16, fp16"},
         {STORE_DTYPE, 4, "store_dtype is 4; allowed: bf16, fp16, fp32"},
         {GENERIC_DTYPE, 4, "generic_dtype is 4; allowed: bf16, fp16, fp32"},
+        {KV_HEADS, 4097, "num_kv_heads is 4097; allowed: 1 to 4096"},
+        {PAGE_SIZE, (1u << 30) + 1, "page_size is 1073741825; allowed: 1 to 1073741824"},
         {NUM_Q_HEADS, 12, "num_q_heads is 12; it must be a multiple of num_kv_heads, 8"},
         {NUM_Q_HEADS, 520, "num_q_heads is 520, 65 per kv head; allowed: 1 to 64 per kv head"},
         {ROW_BYTES, 72, "kv.v.codes.row_bytes is 72; the formats make it 64"},
