@@ -38,6 +38,7 @@ static const struct {
     {"extend: windows that begin inside a warp's rows", acceptance_extend_of_staggered_windows},
     {"extend: what is refused", acceptance_extend_refusals},
     {"decode: warps that share keys or lines", acceptance_shared_keys},
+    {"decode: kv heads of many query heads", acceptance_large_groups},
     {"O20 lengths change in place between calls", acceptance_o20_other_lengths_in_place},
     {"T13 K scale applied once", acceptance_t13_k_scale_once},
     {"T14 p unscaled in the denominator", acceptance_t14_denominator_unscaled},
