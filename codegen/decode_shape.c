@@ -84,21 +84,24 @@ bool ftj_decode_shares_query(const struct ftj_problem *problem, uint32_t n_tiles
 
 /* Shared memory beside the ring: wide queries, of each warp what merging it takes (block/
  * merge_warps.cuh: maxima and sums of 8 rows, and an address), and the block's range of tiles. */
-static uint32_t fixed_bytes(const struct ftj_problem *problem, const struct ftj_config *config)
+static uint32_t fixed_bytes(const struct ftj_problem *problem, const struct ftj_decode_ring *ring,
+                            const struct ftj_config *config)
 {
+    const uint32_t range = problem->run_queries > 1 ? RANGE_OF_RUNS_BYTES : RANGE_BYTES;
+    if (ring->query_bytes)
+        return ring->query_bytes + ring->merge_bytes + range;
     const uint32_t query =
         ftj_decode_shares_query(problem, config->n_tiles, config->num_warps)
             ? config->unit_heads * config->n_tiles * (problem->head_dim / 16) * 2 * WARP_SIZE * 4
             : 0;
-    return query + config->num_warps * MERGE_BYTES +
-           (problem->run_queries > 1 ? RANGE_OF_RUNS_BYTES : RANGE_BYTES);
+    return query + config->num_warps * MERGE_BYTES + range;
 }
 
 /* When warps merge, each leaves at least four rows of fp32 in its share of a stage. */
 static bool stage_holds_rows(const struct ftj_problem *problem, const struct ftj_decode_ring *ring)
 {
     const uint32_t pitch = divide_up(problem->head_dim, 32) * 32;
-    return 4 * pitch * 4 <= ring->stage_bytes / ring->warps;
+    return ring->merge_bytes || 4 * pitch * 4 <= ring->stage_bytes / ring->warps;
 }
 
 bool ftj_decode_fill_stages(const struct ftj_problem *problem, const struct ftj_device *device,
@@ -107,7 +110,7 @@ bool ftj_decode_fill_stages(const struct ftj_problem *problem, const struct ftj_
 {
     const uint32_t share = device->smem_per_sm_bytes / config->min_blocks - SMEM_RESERVED;
     const uint32_t budget = share < device->smem_bytes ? share : device->smem_bytes;
-    const uint32_t fixed = fixed_bytes(problem, config);
+    const uint32_t fixed = fixed_bytes(problem, ring, config);
     const uint32_t barriers = ring->is_bulk ? MBARRIER_BYTES * (1 + (ring->warps > 1)) : 0;
     const uint32_t ring_row = config->num_warps / ring->warps * (ring->stage_bytes + barriers);
     if (budget < fixed + least * ring_row || !stage_holds_rows(problem, ring))

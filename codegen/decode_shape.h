@@ -22,6 +22,8 @@ struct ftj_decode_ring {
     uint32_t stage_bytes;
     uint32_t warps;
     bool is_bulk;
+    uint32_t query_bytes; /* of a block, and what its warps merge in; 0: those of mma.sync */
+    uint32_t merge_bytes;
 };
 
 /* Units that the group of a kv head is cut into, with one query a request. */

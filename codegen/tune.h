@@ -30,6 +30,9 @@ bool ftj_tune_decode(const struct ftj_problem *problem, const struct ftj_device 
 /* The same for tiles that come by bulk copies; false where a tile is not spans of memory. */
 bool ftj_tune_decode_bulk(const struct ftj_problem *problem, const struct ftj_device *device,
                           struct ftj_config *config);
+/* The same by wgmma, for groups of more columns than a warp holds; false for others. */
+bool ftj_tune_decode_group(const struct ftj_problem *problem, const struct ftj_device *device,
+                           struct ftj_config *config);
 void ftj_write_decode_bulk(struct ftj_text *text, const struct ftj_problem *problem,
                            const struct ftj_config *config, const struct ftj_device *device);
 /* The same for pages of one token, whose records of a few kv heads are one run of memory. */

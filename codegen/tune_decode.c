@@ -31,8 +31,8 @@ bool ftj_tune_decode(const struct ftj_problem *problem, const struct ftj_device 
         config->warps_per_tile = shapes[i].warps_per_tile;
         config->tile_tokens = shapes[i].tile_tokens;
         config->unit_heads = ftj_decode_side_heads(problem, config);
-        const struct ftj_decode_ring ring = {config->tile_tokens * ftj_decode_token_bytes(problem),
-                                             1, false};
+        const struct ftj_decode_ring ring = {
+            .stage_bytes = config->tile_tokens * ftj_decode_token_bytes(problem), .warps = 1};
         if (ftj_decode_fill_stages(problem, device, &ring, shapes[i].least_stages, config))
             return true;
     }

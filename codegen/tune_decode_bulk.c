@@ -98,10 +98,30 @@ static bool fits_bulk(const struct ftj_problem *problem, const struct ftj_device
     config->tile_tokens = shape->tile_tokens;
     config->unit_heads =
         config->group_parts > 1 ? config->group_parts : small_page_heads(problem, config);
-    const struct ftj_decode_ring ring = {stage_bytes, shape->warps_per_tile * config->group_parts,
-                                         true};
+    const struct ftj_decode_ring ring = {.stage_bytes = stage_bytes,
+                                         .warps = shape->warps_per_tile * config->group_parts,
+                                         .is_bulk = true};
     return stage_bytes &&
            ftj_decode_fill_stages(problem, device, &ring, shape->least_stages, config);
+}
+
+static bool comes_in_spans(const struct ftj_problem *problem)
+{
+    const ftj_kv_layout *kv = &problem->kv;
+    const ftj_kv_array *arrays[] = {&kv->k.codes, &kv->k.row_scales, &kv->k.block_scales,
+                                    &kv->v.codes, &kv->v.row_scales, &kv->v.block_scales};
+    if (problem->table != FTJ_TABLE_BLOCKS || !problem->slots_contiguous || problem->page_size % 16)
+        return false;
+    for (size_t i = 0; i < sizeof(arrays) / sizeof(*arrays); i++) {
+        if (arrays[i]->row_bytes && !is_spans(arrays[i]))
+            return false;
+    }
+    return true;
+}
+
+static bool is_two_parts(const struct ftj_problem *problem)
+{
+    return problem->run_queries <= 1 && ftj_decode_passes(problem) == 2 && problem->group % 2 == 0;
 }
 
 /* A group of more columns than a warp holds is two halves, as of two kv heads, each with half of
@@ -111,7 +131,7 @@ static bool fits_parts(const struct ftj_problem *problem, const struct ftj_devic
 {
     static const struct ftj_decode_shape shapes[] = {{1, 8, 4, 64, 2}, {1, 8, 2, 64, 2}};
     const bool is_16bit = problem->k_format == FTJ_KV_16BIT && problem->v_format == FTJ_KV_16BIT;
-    if (problem->run_queries > 1 || ftj_decode_passes(problem) != 2 || problem->group % 2)
+    if (!is_two_parts(problem))
         return false;
     config->group_parts = 2;
     if ((is_16bit && fits_bulk(problem, device, &shapes[0], config)) ||
@@ -137,15 +157,8 @@ bool ftj_tune_decode_bulk(const struct ftj_problem *problem, const struct ftj_de
         {2, 4, 1, 32, 2}, {2, 4, 1, 16, 2}, {1, 8, 1, 16, 2}, {1, 4, 1, 16, 2}};
     static const struct ftj_decode_shape wide[] = {
         {1, 12, 2, 64, 2}, {1, 8, 2, 64, 3}, {1, 8, 4, 64, 2}};
-    const ftj_kv_layout *kv = &problem->kv;
-    const ftj_kv_array *arrays[] = {&kv->k.codes, &kv->k.row_scales, &kv->k.block_scales,
-                                    &kv->v.codes, &kv->v.row_scales, &kv->v.block_scales};
-    if (problem->table != FTJ_TABLE_BLOCKS || !problem->slots_contiguous || problem->page_size % 16)
+    if (!comes_in_spans(problem))
         return false;
-    for (size_t i = 0; i < sizeof(arrays) / sizeof(*arrays); i++) {
-        if (arrays[i]->row_bytes && !is_spans(arrays[i]))
-            return false;
-    }
     config->n_tiles = ftj_decode_tiles(problem);
     config->group_parts = 1;
     config->overlaps_previous = true;
@@ -170,6 +183,46 @@ bool ftj_tune_decode_bulk(const struct ftj_problem *problem, const struct ftj_de
             return true;
     }
     return false;
+}
+
+/* ---- products of a warpgroup -------------------------------------------------------------------
+ */
+
+#define GROUP_COLUMNS  64u
+#define GROUP_WARPS    4u
+#define GROUP_TOKENS   64u
+#define GROUP_HEAD_DIM 128u
+#define GROUP_BLOCKS   2u /* of an SM: one weighs while products of the other are made */
+
+/* Of block/group_query.cuh: queries, two tiles of weights, what warps tell each other. */
+static uint32_t group_query_bytes(const struct ftj_problem *problem)
+{
+    const uint32_t operands = (problem->head_dim + 2 * GROUP_TOKENS) * 2 * GROUP_COLUMNS;
+    const uint32_t told = GROUP_WARPS * (GROUP_COLUMNS + 1) * 4 + 2 * 4;
+    return operands + (told + 127) / 128 * 128;
+}
+
+/* Both halves of such a group are columns of the same products then. */
+bool ftj_tune_decode_group(const struct ftj_problem *problem, const struct ftj_device *device,
+                           struct ftj_config *config)
+{
+    if (problem->head_dim != GROUP_HEAD_DIM || !is_two_parts(problem) || !comes_in_spans(problem))
+        return false;
+    config->n_tiles = ftj_decode_tiles(problem);
+    config->group_parts = config->unit_heads = 2;
+    config->overlaps_previous = true;
+    config->min_blocks = GROUP_BLOCKS;
+    config->num_warps = GROUP_WARPS;
+    config->warps_per_tile = GROUP_WARPS / config->group_parts;
+    config->tile_tokens = GROUP_TOKENS;
+    const struct ftj_decode_ring ring = {
+        .stage_bytes = bulk_stage_bytes(problem, GROUP_TOKENS),
+        .warps = GROUP_WARPS,
+        .is_bulk = true,
+        .query_bytes = group_query_bytes(problem),
+        .merge_bytes = GROUP_WARPS * GROUP_COLUMNS * 4,
+    };
+    return ring.stage_bytes && ftj_decode_fill_stages(problem, device, &ring, 2, config);
 }
 
 /* ---- tiles by bulk copies of the rows of several kv heads ---------------------------------------
@@ -245,7 +298,9 @@ bool ftj_tune_decode_heads(const struct ftj_problem *problem, const struct ftj_d
             continue;
         const uint32_t token = records ? token_pitch(problem, config)
                                        : config->unit_heads * ftj_decode_token_bytes(problem);
-        const struct ftj_decode_ring ring = {config->tile_tokens * token, config->unit_heads, true};
+        const struct ftj_decode_ring ring = {.stage_bytes = config->tile_tokens * token,
+                                             .warps = config->unit_heads,
+                                             .is_bulk = true};
         if (ftj_decode_fill_stages(problem, device, &ring, shape->least_stages, config))
             return true;
     }

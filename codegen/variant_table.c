@@ -32,6 +32,18 @@ const struct ftj_variant ftj_variants[] = {
         .exact_rounding = true,
     },
     {
+        .name = "attn_decode_group_sm90",
+        .op = FTJ_KERNEL_DECODE,
+        .covers = ANY_16BIT_DTYPE | ANY_KV | FTJ_NEED_SOFTCAP,
+        .uses = FTJ_HAS_MMA_BF16 | FTJ_HAS_FP8_CONVERT | FTJ_HAS_TMA | FTJ_HAS_WGMMA,
+        .tune = ftj_tune_decode_group,
+        .write = ftj_write_decode_bulk,
+        .includes = "block/mma_sm80.cuh block/stage_bulk.cuh block/launch_overlapped.cuh "
+                    "block/by_group.cuh kernel/attn_decode.cuh",
+        .kernel = "AttnDecode",
+        .params_type = "ftj_decode_params",
+    },
+    {
         .name = "attn_decode_sm90",
         .op = FTJ_KERNEL_DECODE,
         .covers = ANY_16BIT_DTYPE | ANY_KV | FTJ_NEED_SOFTCAP,
@@ -39,7 +51,7 @@ const struct ftj_variant ftj_variants[] = {
         .tune = ftj_tune_decode_bulk,
         .write = ftj_write_decode_bulk,
         .includes = "block/mma_sm80.cuh block/stage_bulk.cuh block/launch_overlapped.cuh "
-                    "kernel/attn_decode.cuh",
+                    "block/by_warps.cuh kernel/attn_decode.cuh",
         .kernel = "AttnDecode",
         .params_type = "ftj_decode_params",
     },
@@ -51,7 +63,7 @@ const struct ftj_variant ftj_variants[] = {
         .tune = ftj_tune_decode_heads,
         .write = ftj_write_decode_heads,
         .includes = "block/mma_sm80.cuh block/stage_heads.cuh block/launch_overlapped.cuh "
-                    "kernel/attn_decode.cuh",
+                    "block/by_warps.cuh kernel/attn_decode.cuh",
         .kernel = "AttnDecode",
         .params_type = "ftj_decode_params",
     },
@@ -64,7 +76,7 @@ const struct ftj_variant ftj_variants[] = {
         .write = ftj_write_decode,
         .includes = "block/copy_async.cuh block/mma_sm80.cuh block/stage_copy.cuh "
                     "block/launch_in_order.cuh "
-                    "kernel/attn_decode.cuh",
+                    "block/by_warps.cuh kernel/attn_decode.cuh",
         .kernel = "AttnDecode",
         .params_type = "ftj_decode_params",
     },
@@ -77,7 +89,7 @@ const struct ftj_variant ftj_variants[] = {
         .write = ftj_write_decode,
         .includes = "block/copy_sync.cuh block/mma_sm75.cuh block/stage_copy.cuh "
                     "block/launch_in_order.cuh "
-                    "kernel/attn_decode.cuh",
+                    "block/by_warps.cuh kernel/attn_decode.cuh",
         .kernel = "AttnDecode",
         .params_type = "ftj_decode_params",
     },

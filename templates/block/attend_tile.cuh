@@ -62,7 +62,8 @@ struct AttendTile {
         uint32_t v_codes[2];  // of tokens tau(2c) and tau(2c + 1)
         uint32_t v_blocks, v_scales;
 
-        explicit __device__ __forceinline__ Lanes(uint32_t of_part) : part(of_part) {
+        explicit __device__ __forceinline__ Lanes(uint32_t warp)
+            : part(warp % Config::warps_per_tile) {
             const uint32_t lane = ptx::thread_index() % warp_size;
             const uint32_t g = lane / 4, c = lane % 4;
             row = tau(g);

@@ -12,7 +12,6 @@
 // one of some lengths; columns are kept within a request's row of the table, and pages within the
 // pool.
 #pragma once
-#include "block/merge_warps.cuh"
 #include "block/segments.cuh"
 
 namespace ftj {
@@ -29,10 +28,10 @@ struct NewestPages {
     }
 };
 
-template <class Config, class Tile>
+template <class Rows>
 struct FirstTiles {
     // It lies where warps will merge, and has as many requests as there is room for.
-    static constexpr int room = OutputRows<Config, Tile>::shared_bytes / 4 - 1;
+    static constexpr int room = Rows::shared_bytes / 4 - 1;
     static constexpr uint32_t max_requests =
         room < int(most_early_requests) ? room / int(warp_size) * warp_size : most_early_requests;
 

@@ -21,6 +21,7 @@ struct Query {
     static constexpr int unit_heads = Config::unit_heads;
     static constexpr int head_bytes = n_tiles * products * 2 * int(warp_size) * 4;
     static constexpr int shared_bytes = in_shared ? unit_heads * head_bytes : 0;
+    static constexpr bool has_all_heads = false;  // of a unit: a warp has those of one
     // A 16-bit cache meets the query as it is. Codes are fp16 operands, which a bf16 query might
     // overflow: there the heads are first brought to 2^13 <= max|q| < 2^14, by one power of two.
     static constexpr bool normalised = KCodec::has_row_scale;

@@ -64,9 +64,11 @@ struct Stage {
     // What is to be added for the rows of the warp's own run.
     template <int row_bytes>
     static __device__ __forceinline__ uint32_t run_of(uint32_t part) {
-        const uint32_t row = part * warp_tokens;
-        if constexpr (warps == 1)
-            return 0;
+        return warps == 1 ? 0 : rows_from<row_bytes>(part * warp_tokens);
+    }
+    // Of 16 rows from row `row` of the tile on.
+    template <int row_bytes>
+    static __device__ __forceinline__ uint32_t rows_from(uint32_t row) {
         if constexpr (!records || num_pages == 1)
             return row * row_bytes;
         return row / page_size * Config::record_bytes + row % page_size * row_bytes;

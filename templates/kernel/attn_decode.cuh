@@ -15,17 +15,16 @@
 // the scales of a row) is asked for about once.
 //
 // How a tile arrives is block/stage_copy.cuh's, stage_bulk.cuh's or stage_heads.cuh's business;
-// what is done with it, and every rounding, attend_tile.cuh's. At the end of a segment the warps
-// merge, and the block writes O, or a partial result if it does not hold the whole segment:
-// attn_combine.cuh does the rest. Grid: what fills the device, whatever the batch.
+// what is done with it by each warp, or by four of them together, and every rounding,
+// by_warps.cuh's or by_group.cuh's. At the end of a segment the warps merge, and the block writes
+// O, or a partial result if it does not hold the whole segment: attn_combine.cuh does the rest.
+// Grid: what fills the device, whatever the batch.
 #pragma once
-#include "block/attend_tile.cuh"
 #include "block/codec_16bit.cuh"
 #include "block/codec_fp8.cuh"
 #include "block/codec_nvfp4.cuh"
+#include "block/empty_rows.cuh"
 #include "block/first_tiles.cuh"
-#include "block/merge_warps.cuh"
-#include "block/query.cuh"
 #include "block/segments.cuh"
 
 namespace ftj {
@@ -33,10 +32,10 @@ namespace ftj {
 template <class Config>
 struct AttnDecode {
     using Tile = Stage<Config>;
-    using Attend = AttendTile<Config, Tile>;
+    using Attend = typename TileWork<Config, Tile>::Attend;
+    using Query = typename TileWork<Config, Tile>::Query;
+    using Rows = typename TileWork<Config, Tile>::Rows;
     using State = typename Attend::State;
-    using Rows = OutputRows<Config, Tile>;
-    static constexpr int n_tiles = Config::n_tiles;
     static constexpr int num_warps = Config::num_warps;
     static constexpr int num_stages = Config::num_stages;
     static constexpr int warps_per_tile = Config::warps_per_tile;
@@ -50,12 +49,12 @@ struct AttnDecode {
     using Table = RequestTable<Config>;
     using Work = WorkRange<tile_tokens, Table>;
     using Run = Segment<tile_tokens, Table>;
-    using First = FirstTiles<Config, Tile>;
+    using First = FirstTiles<Rows>;
 
     struct Smem {
-        static constexpr int ring = 0;
-        static constexpr int query = ring + num_rings * num_stages * Tile::bytes;
-        static constexpr int barriers = query + Query<Config>::shared_bytes;
+        static constexpr int query = 0;  // wgmma wants its operands on 1024 bytes
+        static constexpr int ring = query + Query::shared_bytes;
+        static constexpr int barriers = ring + num_rings * num_stages * Tile::bytes;
         static constexpr int rows = barriers + num_rings * Tile::barrier_bytes;
         static constexpr int range = rows + Rows::shared_bytes;
         static constexpr int bytes = range + int(sizeof(Work));
@@ -77,9 +76,8 @@ struct AttnDecode {
         typename Tile::Ring ring;
         ring.init(ptx::shared_address(smem + Smem::ring) + of_ring * (num_stages * Tile::bytes),
                   ptx::shared_address(smem + Smem::barriers) + of_ring * Tile::barrier_bytes);
-        Query<Config> query;
-        query.shared =
-            ptx::shared_address(smem + Smem::query) + head_of_unit() * Query<Config>::head_bytes;
+        Query query;
+        query.shared = ptx::shared_address(smem + Smem::query) + head_of_unit() * Query::head_bytes;
         auto& range = *reinterpret_cast<Work*>(smem + Smem::range);
         const uint32_t group = of_ring / (group_warps / Tile::ring_warps);
         if constexpr (Tile::is_early)
@@ -90,7 +88,7 @@ struct AttnDecode {
         if (work.count)
             attend(p, work, group, ring, query, smem);
         if (range.has_empty)
-            Rows::write_empty(p);
+            EmptyRows<Config>::write(p);
     }
 
 private:
@@ -116,8 +114,7 @@ private:
     // before still runs, as far as may be.
     static __device__ __forceinline__ void start_early(const ftj_decode_params& p, Work& range,
                                                        unsigned char* rows, uint32_t group,
-                                                       typename Tile::Ring& ring,
-                                                       Query<Config>& query) {
+                                                       typename Tile::Ring& ring, Query& query) {
         static_assert(sizeof(First) <= Rows::shared_bytes, "it lies where warps will merge");
         auto& first = *reinterpret_cast<First*>(rows);
         bool is_early = first.start(p);
@@ -133,7 +130,7 @@ private:
             }
             fill(p, work, cursor, ring);
             if (work.count)
-                query.fetch(p, work.first.columns(p, kv_head(work.first), Rows::num_rows));
+                query.fetch(p, columns(p, work.first));
             if (!is_early)
                 break;
             const bool has_tile = cursor.index < work.count;
@@ -153,7 +150,7 @@ private:
     // Where lanes copy rows, which is long, the first tiles are fetched by the main loop's own
     // code; not where the next query's rows would lie in registers of their own meanwhile.
     static constexpr bool fills_in_loop =
-        Tile::barrier_bytes == 0 && num_stages > 1 && !Query<Config>::in_shared;
+        Tile::barrier_bytes == 0 && num_stages > 1 && !Query::in_shared;
 
     // Where lanes copy rows, and exchange their places to do so, the first lane's: what depends on
     // it is then known to be the same for the whole warp. Of every exchange there was a second
@@ -165,17 +162,17 @@ private:
 
     static __device__ __forceinline__ void attend(const ftj_decode_params& p, const Work& work,
                                                   uint32_t group, typename Tile::Ring& ring,
-                                                  Query<Config>& query, unsigned char* smem) {
+                                                  Query& query, unsigned char* smem) {
         Run segment = work.first;
         Cursor cursor = start_cursor(p, work, group + Tile::is_early * num_groups, TablePages{});
         if constexpr (!Tile::is_early)
-            query.fetch(p, segment.columns(p, kv_head(segment), Rows::num_rows));
+            query.fetch(p, columns(p, segment));
         if constexpr (!fills_in_loop) {
 #pragma unroll 1
             for (int stage = Tile::is_early; stage < num_stages - 1 - Tile::lag; stage++)
                 fetch_next(p, work, cursor, ring);
         }
-        const typename Attend::Lanes lanes(ptx::thread_index() / warp_size % warps_per_tile);
+        const typename Attend::Lanes lanes(ptx::thread_index() / warp_size);
         uint32_t index = group;
         bool is_filling = fills_in_loop;  // first the ring, with nothing to attend to yet
         for (uint32_t begin = 0; begin < work.count;) {
@@ -206,7 +203,7 @@ private:
                             if (end == work.count)
                                 return;
                             segment.next(p);
-                            query.fetch(p, segment.columns(p, kv_head(segment), Rows::num_rows));
+                            query.fetch(p, columns(p, segment));
                         });
             begin = end;
         }
@@ -321,6 +318,13 @@ private:
     }
     static __device__ __forceinline__ uint32_t kv_head(const Run& segment) {
         return segment.head_set * unit_heads + head_of_unit();
+    }
+    // The warp's columns: of one kv head, or the first of a unit's.
+    static __device__ __forceinline__ Columns<Config::has_runs> columns(const ftj_decode_params& p,
+                                                                        const Run& segment) {
+        return segment.columns(
+            p, Query::has_all_heads ? segment.head_set * unit_heads : kv_head(segment),
+            Rows::num_rows);
     }
     // Whose rows the warp's ring has: its own head's, or the first of those that share it.
     static __device__ __forceinline__ uint32_t ring_head(const Run& segment) {

@@ -194,6 +194,8 @@ FTJ_DEVICE void wgmma_wait() {
 }
 template <int count>
 FTJ_DEVICE void wgmma_keep(float (&)[count]) {}
+template <int count>
+FTJ_DEVICE void wgmma_keep(uint32_t (&)[count]) {}
 
 // Over k of 64: four products of 16, whose operands lie so far apart as the swizzle has them.
 template <class Element, int n>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The CPU target: barriers, shuffles, votes, movmatrix and ldmatrix. Included by ptx_cpu.cuh.
-// Each lane leaves its operands; the last of the warp to come computes for all.
+// The CPU target: barriers, shuffles, votes, movmatrix, ldmatrix and stmatrix. Included by
+// ptx_cpu.cuh. Each lane leaves its operands; the last of the warp to come computes for all.
 #pragma once
 
 namespace ftj {
@@ -83,6 +83,17 @@ static void compute_matrices(ftj_cpu_lane* lanes) {
     }
 }
 
+// w[m] of lanes (r, 0) to (r, 3) to lane 8 * m + r.
+static void compute_rows(ftj_cpu_lane* lanes) {
+    ftj_cpu_lane rows[FTJ_CPU_WARP_LANES];
+    for (int i = 0; i < FTJ_CPU_WARP_LANES; i++) {
+        for (int c = 0; c < 4; c++)
+            rows[i].w[c] = lanes[i % 8 * 4 + c].w[i / 8];
+    }
+    for (int i = 0; i < FTJ_CPU_WARP_LANES; i++)
+        lanes[i] = rows[i];
+}
+
 // ---- what a lane calls -------------------------------------------------------------------------
 FTJ_DEVICE uint32_t collective(const char* name, ftj_cpu_compute compute, uint32_t w0,
                                uint32_t w1) {
@@ -123,6 +134,11 @@ FTJ_DEVICE Words4 ldmatrix_trans(uint32_t address) {
     ftj_cpu_lane lane = {{row.w[0], row.w[1], row.w[2], row.w[3]}};
     running_block->calls->warp_collective(running_block, "ldmatrix_trans", compute_matrices, &lane);
     return {{lane.w[0], lane.w[1], lane.w[2], lane.w[3]}};
+}
+FTJ_DEVICE void stmatrix(uint32_t address, const Words4& v) {
+    ftj_cpu_lane lane = {{v.w[0], v.w[1], v.w[2], v.w[3]}};
+    running_block->calls->warp_collective(running_block, "stmatrix", compute_rows, &lane);
+    st_shared_v4(address, {{lane.w[0], lane.w[1], lane.w[2], lane.w[3]}});
 }
 
 }  // namespace ptx

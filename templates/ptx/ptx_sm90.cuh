@@ -89,6 +89,14 @@ FTJ_DEVICE bool elect_lane() {
                  : "+r"(is_elected));
     return is_elected != 0;
 }
+// stmatrix.m8n8.x4.b16: four 8 x 8 matrices of 16-bit values. Lane (g, c) has columns 2c and 2c + 1
+// of row g of each; lane 8 * m + r has the address of row r of matrix m, 16 bytes. PTX ISA 7.8.
+FTJ_DEVICE void stmatrix(uint32_t address, const Words4& v) {
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};"
+                 :
+                 : "r"(address), "r"(v.w[0]), "r"(v.w[1]), "r"(v.w[2]), "r"(v.w[3])
+                 : "memory");
+}
 // fence.proxy.async: ordinary stores to shared memory come before later bulk copies. PTX ISA 8.0.
 FTJ_DEVICE void fence_proxy_async_shared() {
     asm volatile("fence.proxy.async.shared::cta;" : : : "memory");

@@ -63,6 +63,14 @@ FTJ_DEVICE void wgmma_keep(float (&d)[count]) {
         asm volatile("" : "+f"(d[i]) : : "memory");
 }
 
+// Likewise what they read: all of it is made before this.
+template <int count>
+FTJ_DEVICE void wgmma_keep(uint32_t (&a)[count]) {
+#pragma unroll
+    for (int i = 0; i < count; i++)
+        asm volatile("" : "+r"(a[i]) : : "memory");
+}
+
 #define FTJ_WGMMA_D64                                                                              \
     "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, "       \
     "%19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}"

@@ -35,6 +35,7 @@ void acceptance_extend_of_sinks(struct check_row *row);
 void acceptance_extend_of_staggered_windows(struct check_row *row);
 void acceptance_extend_refusals(struct check_row *row);
 void acceptance_shared_keys(struct check_row *row);
+void acceptance_large_groups(struct check_row *row);
 void acceptance_many_requests(struct check_row *row);
 void acceptance_o20_other_lengths_in_place(struct check_row *row);
 void acceptance_t13_k_scale_once(struct check_row *row);

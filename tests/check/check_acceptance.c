@@ -40,6 +40,7 @@ static const struct {
     {"extend: first keys far from all others", acceptance_extend_of_sinks},
     {"extend: what is refused", acceptance_extend_refusals},
     {"decode: warps that share keys or lines", acceptance_shared_keys},
+    {"decode: kv heads of many query heads", acceptance_large_groups},
     {"decode: more requests than a warp has lanes", acceptance_many_requests},
     {"O20 lengths change in place between calls", acceptance_o20_other_lengths_in_place},
     {"T13 K scale applied once", acceptance_t13_k_scale_once},

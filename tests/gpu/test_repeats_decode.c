@@ -32,9 +32,13 @@ static const struct layout {
     uint32_t group;
     const char *on_hopper;
 } layouts[] = {
-    {FTJ_KV_PACKED, 64, 4, "attn_decode_sm90"},    {FTJ_KV_PACKED, 64, 24, "attn_decode_sm90"},
-    {FTJ_KV_NHD, 64, 4, "attn_decode_heads_sm90"}, {FTJ_KV_PACKED, 1, 4, "attn_decode_heads_sm90"},
+    {FTJ_KV_PACKED, 64, 4, "attn_decode_sm90"},
+    {FTJ_KV_PACKED, 64, 24, "attn_decode_sm90"},
+    {FTJ_KV_NHD, 64, 4, "attn_decode_heads_sm90"},
+    {FTJ_KV_PACKED, 1, 4, "attn_decode_heads_sm90"},
     {FTJ_KV_NHD, 16, 24, "attn_decode_sm80"},
+    {FTJ_KV_PACKED, 64, 64, "attn_decode_group_sm90"},
+    {FTJ_KV_HND, 128, 36, "attn_decode_group_sm90"},
 };
 
 static bool build(struct attention_case *c, struct check_row *row, const struct format *format,

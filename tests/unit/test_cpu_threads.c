@@ -130,6 +130,27 @@ Test(cpu_threads, transpose_a_matrix_with_movmatrix)
     }
 }
 
+/* Rows of each matrix lie 32 bytes apart here, the matrices 256. */
+Test(cpu_threads, store_matrices_with_stmatrix)
+{
+    uint32_t in[128], out[256] = {0};
+    scramble(in, 128);
+    cpu_kernel_run("const uint32_t* own = in + 4 * thread;\n"
+                   "ptx::stmatrix(thread / 8 * 256 + thread % 8 * 32,\n"
+                   "              {{own[0], own[1], own[2], own[3]}});\n"
+                   "ptx::sync_block();\n"
+                   "for (uint32_t i = thread; i < 256; i += 32)\n"
+                   "    out[i] = ptx::ld_shared_u32(4 * i);\n",
+                   1, 32, 1024, in, out);
+    for (int matrix = 0; matrix < 4; matrix++) {
+        for (int row = 0; row < 8; row++) {
+            for (int c = 0; c < 4; c++)
+                cr_expect_eq(out[64 * matrix + 8 * row + c], in[4 * (4 * row + c) + matrix],
+                             "matrix %d, row %d, lane %d", matrix, row, c);
+        }
+    }
+}
+
 Test(cpu_threads, find_unwritten_shared_memory_full_of_ones_in_every_block)
 {
     uint32_t out[40] = {0};

@@ -186,16 +186,20 @@ Test(tune, kv_heads_lie_side_by_side_where_it_pays)
     }
 }
 
-/* More query heads than a warp holds are two halves, which count as kv heads. */
+/* More query heads than a warp holds are two halves, which count as kv heads; of 128 dims four
+ * warps attend to both together. */
 Test(tune, a_large_group_is_two_halves)
 {
     static const struct {
         ftj_kv_order order;
         uint32_t page_size, head_dim, group, parts, tiles;
+        bool is_together;
     } rows[] = {
-        {FTJ_KV_PACKED, 64, 128, 32, 1, 4}, {FTJ_KV_PACKED, 64, 128, 40, 2, 3},
-        {FTJ_KV_HND, 64, 128, 64, 2, 4},    {FTJ_KV_PACKED, 64, 256, 24, 2, 2},
-        {FTJ_KV_PACKED, 64, 128, 41, 1, 3}, {FTJ_KV_NHD, 64, 128, 64, 1, 4},
+        {FTJ_KV_PACKED, 64, 128, 32, 1, 4, false}, {FTJ_KV_PACKED, 64, 128, 40, 2, 3, true},
+        {FTJ_KV_HND, 64, 128, 64, 2, 4, true},     {FTJ_KV_PACKED, 16, 128, 34, 2, 3, true},
+        {FTJ_KV_PACKED, 64, 64, 64, 2, 4, false},  {FTJ_KV_PACKED, 64, 256, 24, 2, 2, false},
+        {FTJ_KV_PACKED, 64, 128, 41, 1, 3, false}, {FTJ_KV_NHD, 64, 128, 64, 1, 4, false},
+        {FTJ_KV_PACKED, 1, 128, 64, 1, 4, false},
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
         ftj_attention_desc desc = {.num_q_heads = 2 * rows[i].group, .dtype = FTJ_DTYPE_BF16};
@@ -210,6 +214,8 @@ Test(tune, a_large_group_is_two_halves)
         cr_expect_eq(config.n_tiles, rows[i].tiles, "row %zu: %u tiles", i, config.n_tiles);
         if (rows[i].parts > 1)
             cr_expect_eq(config.unit_heads, rows[i].parts, "row %zu", i);
+        cr_expect_eq(strcmp(config.variant, "attn_decode_group_sm90") == 0, rows[i].is_together,
+                     "row %zu: %s", i, config.variant);
     }
 }
 

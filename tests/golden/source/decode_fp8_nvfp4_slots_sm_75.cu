@@ -5,6 +5,7 @@
 #include "block/mma_sm75.cuh"
 #include "block/stage_copy.cuh"
 #include "block/launch_in_order.cuh"
+#include "block/by_warps.cuh"
 #include "kernel/attn_decode.cuh"
 
 struct Config {

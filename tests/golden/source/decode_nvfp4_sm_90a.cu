@@ -4,6 +4,7 @@
 #include "block/mma_sm80.cuh"
 #include "block/stage_bulk.cuh"
 #include "block/launch_overlapped.cuh"
+#include "block/by_warps.cuh"
 #include "kernel/attn_decode.cuh"
 
 struct Config {
