@@ -322,13 +322,9 @@ private:
                 const uint32_t exponent = ptx::float_bits(most) >> 23;
                 const float v_norm =
                     ptx::bits_float((2 * bias + v_scale_exponent - exponent) << 23);
-                // A division has a long way round for the first divisor, 2^126; the bits of the
-                // inverse of a power of two do it too. With many columns ptxas spills without.
-                if constexpr (n_tiles > 2)
-                    v_ratio = v_norm / state.v_norm;
-                else
-                    v_ratio =
-                        v_norm * ptx::bits_float((2 * bias << 23) - ptx::float_bits(state.v_norm));
+                // By 2^126, the first, a division takes long; without, ptxas spills many columns.
+                const uint32_t inverse = (2 * bias << 23) - ptx::float_bits(state.v_norm);
+                v_ratio = n_tiles > 2 ? v_norm / state.v_norm : v_norm * ptx::bits_float(inverse);
                 state.v_norm = v_norm;
             }
         }
