@@ -22,7 +22,7 @@
 #define RUN_TOKENS          16u  /* rows of one head that follow each other: worth a fetch alone */
 #define MAX_STAGES          8u
 #define MAX_PART_BYTES      16384u /* of the rows of several kv heads that a block leaves as a part */
-#define MERGE_BYTES         68u
+#define MERGE_BYTES         72u
 #define RANGE_BYTES         36u /* a block's range of tiles */
 #define RANGE_OF_RUNS_BYTES 44u
 #define SMEM_RESERVED       1024u /* what the system keeps of an SM's memory for each block */

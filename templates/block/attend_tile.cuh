@@ -322,7 +322,9 @@ private:
                 const uint32_t exponent = ptx::float_bits(most) >> 23;
                 const float v_norm =
                     ptx::bits_float((2 * bias + v_scale_exponent - exponent) << 23);
-                v_ratio = v_norm / state.v_norm;
+                // By 2^126, the first, a division takes long; without, ptxas spills many columns.
+                const uint32_t inverse = (2 * bias << 23) - ptx::float_bits(state.v_norm);
+                v_ratio = n_tiles > 2 ? v_norm / state.v_norm : v_norm * ptx::bits_float(inverse);
                 state.v_norm = v_norm;
             }
         }

@@ -35,20 +35,21 @@ struct OutputRows {
     static constexpr int slot_rows = 8 / turns;
     static constexpr int slot_bytes = slot_rows * pitch * 4;
     static_assert(slot_bytes <= room, "decode_shape.c must see to it");
-    // And beside it (max, sum) of its 8 rows, and where the slot is.
-    static constexpr int state_bytes = 8 * 8 + 4;
+    // And beside it (max, sum) of its 8 rows, and where the slot is; in whole pairs of words.
+    static constexpr int state_bytes = 8 * 8 + 8;
     static constexpr int shared_bytes = num_warps * state_bytes;
 
     using Column = float[n_tiles][2];
 
     // All threads call it: of tiles `begin` to `end` of the block's range, which are of one
     // segment. A block has two slots for parts: of the segment that it starts in, and of the one
-    // that it ends in. `stage` is the group's free one, which all its warps have read. `meanwhile`
-    // is called when the state is not needed any more, and before the others' is waited for.
+    // that it ends in. `stage` is the group's free one, which all its warps have read; after the
+    // `is_last` of the block's writes no copy comes into it. `meanwhile` is called when the state
+    // is not needed any more, and before the others' is waited for.
     template <class Run, class State, class Meanwhile>
     static __device__ __forceinline__ void write(const ftj_decode_params& p, const Run& run,
                                                  uint32_t begin, uint32_t end, State& state,
-                                                 uint32_t stage, uint32_t shared,
+                                                 uint32_t stage, uint32_t shared, bool is_last,
                                                  const Meanwhile& meanwhile) {
         sum_over_tokens(state.sum);
         const bool whole = run.tile == 0 && end - begin == run.tiles;
@@ -58,7 +59,7 @@ struct OutputRows {
         for (int n = 0; n < n_tiles; n++) {
 #pragma unroll
             for (int at_turn = 0; at_turn < turns; at_turn++)
-                turn(p, to, n, at_turn, state, stage, shared, meanwhile);
+                turn(p, to, n, at_turn, state, stage, shared, is_last, meanwhile);
         }
     }
 
@@ -86,7 +87,8 @@ private:
     template <class State, class Meanwhile>
     static __device__ __forceinline__ void turn(const ftj_decode_params& p, const Target& to, int n,
                                                 int at_turn, const State& state, uint32_t stage,
-                                                uint32_t shared, const Meanwhile& meanwhile) {
+                                                uint32_t shared, bool is_last,
+                                                const Meanwhile& meanwhile) {
         const uint32_t warp = ptx::thread_index() / warp_size;
         const uint32_t first = min_of(to.columns.count, uint32_t(8 * n));
         const uint32_t rows = min_of(to.columns.count - first, 8u);
@@ -95,7 +97,8 @@ private:
             put_state(state.max[n], state.sum[n], slot, shared + warp * state_bytes);
             put_rows(state.out[n], state.v_factor(), slot, at_turn);
         }
-        Tile::Ring::written();
+        if (!is_last)
+            Tile::Ring::written();
         if (n == n_tiles - 1 && at_turn == turns - 1)
             meanwhile();
         ptx::sync_block();
@@ -175,12 +178,13 @@ private:
         }
     }
 
-    // Of the kv head whose first warp's state is at `shared`. A warp that had no key of the segment
-    // has a sum of 0, and its slot is not read.
+    // Of the kv head whose first warp's state is at `shared`. All warps' rows are on their way at
+    // once, where the thread's own state is left by then.
     static __device__ __forceinline__ PartSum over_warps(uint32_t row, uint32_t dim,
                                                          uint32_t shared) {
         constexpr uint32_t warps = num_warps / unit_heads;
-        constexpr uint32_t at_once = warps < 4 ? warps : 4;
+        constexpr uint32_t most = n_tiles * turns == 1 ? 12 : 4;
+        constexpr uint32_t at_once = warps <= most ? warps : 4;
         static_assert(warps % at_once == 0, "no warp is left over");
         PartSum sum = PartSum::none();
 #pragma unroll 1
@@ -191,17 +195,13 @@ private:
                 const uint32_t at =
                     (warp + j) / tile_warps * (unit_heads * tile_warps) + (warp + j) % tile_warps;
                 const uint32_t of = shared + at * state_bytes;
-                const float max = ptx::ld_shared_f32(of + row * 8);
-                const float its_sum = ptx::ld_shared_f32(of + row * 8 + 4);
-                others[j] = PartSum::none();
-                if (its_sum == 0.0f)
-                    continue;
+                const ptx::Words2 state = ptx::ld_shared_v2(of + row * 8);
                 const ptx::Words4 v =
                     ptx::ld_shared_v4(ptx::ld_shared_u32(of + 8 * 8) + in_slot(row, dim));
                 others[j] = {{{ptx::bits_float(v.w[0]), ptx::bits_float(v.w[1]),
                                ptx::bits_float(v.w[2]), ptx::bits_float(v.w[3])}},
-                             max,
-                             its_sum};
+                             ptx::bits_float(state.w[0]),
+                             ptx::bits_float(state.w[1])};
             }
             sum.add(others);
         }

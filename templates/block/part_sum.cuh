@@ -40,13 +40,11 @@ struct PartSum {
     }
 
     // Parts share, share + shares, ... of `count`; part i is row row_of(i). So many are on their
-    // way at once, for each is a trip to memory.
+    // way at once, for each is a trip to memory. `outs` are the thread's columns of row 0.
     template <uint32_t quads, uint32_t at_once, class RowOf>
-    static __device__ __forceinline__ PartSum of(uint64_t partial_out, uint64_t partial_state,
-                                                 uint32_t quad, uint32_t count, uint32_t share,
-                                                 uint32_t shares, const RowOf& row_of) {
-        const auto* outs = pointer<const Quad>(partial_out) + quad;
-        const auto* states = pointer<const ptx::Words2>(partial_state);
+    static __device__ __forceinline__ PartSum of(const Quad* outs, const ptx::Words2* states,
+                                                 uint32_t count, uint32_t share, uint32_t shares,
+                                                 const RowOf& row_of) {
         PartSum all = none();
 #pragma unroll 1
         for (uint32_t i = share; i < count; i += at_once * shares) {

@@ -87,43 +87,54 @@ struct AttnCombine {
         const Split split = shared;
         const uint32_t count = split.columns.count * p.unit_heads;
         const bool has_rows = split.parts != 0 && first_row < count;
-        // One block must wait, or the grid might end before the decode has.
-        if (!has_rows && ptx::block_index() != 0)
-            return;
-        Launch::wait_for_previous();
         if (has_rows)
             combine(p, split, first_row, min_of(rows_per_block, count - first_row));
+        else if (ptx::block_index() == 0)  // one must, or the grid might end before the decode has
+            Launch::wait_for_previous();
     }
 
 private:
     static __device__ __forceinline__ void combine(const ftj_decode_params& p, const Split& split,
                                                    uint32_t first_row, uint32_t rows) {
         const uint32_t width = rows * quads;
-        const uint32_t shares = num_threads / width;
+        // Few parts are on their way at once in one thread, and need not meet in shared memory.
+        const uint32_t shares = split.parts <= parts_at_once ? 1 : num_threads / width;
         const uint32_t share = ptx::thread_index() / width;
         const uint32_t item = ptx::thread_index() % width;
         const uint32_t of_unit = first_row + item / quads;
         const uint32_t head = p.unit_heads == 1 ? 0 : of_unit / split.columns.count;
         const uint32_t row = of_unit - head * split.columns.count;
         const uint32_t quad = item % quads;
-        const auto shared = SharedSums::at(ptx::dynamic_shared());
+        if (shares == 1 && share > 0)
+            return;
+
+        // All that is known before the parts are there: what follows the wait is on everyone's way.
+        const uint32_t slot_rows = p.unit_heads * num_rows;
+        uint32_t first = split.slot(0) * slot_rows + head * num_rows + row;
+        uint32_t others = 2 * split.block * slot_rows + head * num_rows + row;
+        uint32_t step = 2 * slot_rows;
+        uint64_t outs = p.partial_out + quad * sizeof(Quad), states = p.partial_state;
+        const auto to = split.columns.at(p, row, head);
+        uint64_t output = reinterpret_cast<uint64_t>(output_row<Element>(p, to.row, to.q_head));
+        ptx::keep(first), ptx::keep(others), ptx::keep(step);
+        ptx::keep(outs), ptx::keep(states), ptx::keep(output);
+        Launch::wait_for_previous();
 
         PartSum sum = PartSum::none();
         if (share < shares)
             sum = PartSum::of<quads, parts_at_once>(
-                p.partial_out, p.partial_state, quad, split.parts, share, shares,
-                [&](uint32_t part) {
-                    const uint64_t slot = split.slot(part);
-                    return (slot * p.unit_heads + head) * num_rows + row;
-                });
-        shared.put(ptx::thread_index(), sum);
-        ptx::sync_block();
-        if (share > 0)
-            return;
-        sum = shared.add(sum, item + width, width, shares * width);
-        const auto to = split.columns.at(p, row, head);
+                pointer<const Quad>(outs), pointer<const ptx::Words2>(states), split.parts, share,
+                shares, [&](uint32_t part) { return part == 0 ? first : others + part * step; });
+        if (shares > 1) {
+            const auto shared = SharedSums::at(ptx::dynamic_shared());
+            shared.put(ptx::thread_index(), sum);
+            ptx::sync_block();
+            if (share > 0)
+                return;
+            sum = shared.add(sum, item + width, width, shares * width);
+        }
         const auto end = finalise(p.sinks, to.q_head, sum.max, sum.sum);
-        store_quad<Element>(output_row<Element>(p, to.row, to.q_head) + 4 * quad, sum.out,
+        store_quad<Element>(pointer<typename Element::Storage>(output) + 4 * quad, sum.out,
                             end.factor);
         if (quad == 0)
             write_lse(p, to.row, to.q_head, end.lse);

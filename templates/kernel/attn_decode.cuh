@@ -198,7 +198,7 @@ private:
             index = at;
             ring.meet();
             Rows::write(p, segment, begin, end, state, ring.last_read(),
-                        ptx::shared_address(smem + Smem::rows), [&] {
+                        ptx::shared_address(smem + Smem::rows), end == work.count, [&] {
                             query.clear();
                             if (end == work.count)
                                 return;

@@ -47,10 +47,11 @@ struct ExtendCombine {
             PartSum sum = PartSum::none();
             if (has_row)
                 sum = PartSum::of<quads, parts_at_once>(
-                    p.partial_out, p.partial_state, quad, split.parts, share % per_row, per_row,
-                    [&](uint32_t part) {
+                    pointer<const Quad>(p.partial_out) + quad,
+                    pointer<const ptx::Words2>(p.partial_state), split.parts, share % per_row,
+                    per_row, [&](uint32_t part) {
                         const uint32_t slot = part == 0 ? split.slot : 2 * (block + part);
-                        return uint64_t(slot) * p.block_rows + row;
+                        return slot * p.block_rows + row;
                     });
             shared.put(ptx::thread_index(), sum);
             ptx::sync_block();

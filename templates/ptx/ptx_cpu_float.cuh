@@ -48,6 +48,7 @@ FTJ_DEVICE uint32_t lop3(uint32_t a, uint32_t b, uint32_t c) {
 }
 
 FTJ_DEVICE void keep(uint32_t&) {}
+FTJ_DEVICE void keep(uint64_t&) {}
 FTJ_DEVICE uint32_t opaque(uint32_t v) { return v; }
 FTJ_DEVICE uint32_t made_anew(uint32_t v) { return v; }
 FTJ_DEVICE uint32_t low_twice(uint32_t v) { return (v & 0xffffu) | v << 16; }

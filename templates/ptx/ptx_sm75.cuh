@@ -176,6 +176,7 @@ FTJ_DEVICE uint32_t lop3(uint32_t a, uint32_t b, uint32_t c) {
 
 // A copy the compiler knows nothing about, so that it keeps the value instead of making it again.
 FTJ_DEVICE void keep(uint32_t& v) { asm("mov.b32 %0, %0;" : "+r"(v)); }
+FTJ_DEVICE void keep(uint64_t& v) { asm("mov.b64 %0, %0;" : "+l"(v)); }
 // No instruction: what is made of it is made anew in every turn of a loop, not kept or spilled.
 FTJ_DEVICE uint32_t made_anew(uint32_t v) {
     asm volatile("" : "+r"(v));

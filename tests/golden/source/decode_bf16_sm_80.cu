@@ -11,7 +11,7 @@
 struct Config {
     static constexpr int num_threads = 128;
     static constexpr int min_blocks = 2;
-    static constexpr int smem_bytes = 65844;
+    static constexpr int smem_bytes = 65860;
     static constexpr int head_dim = 128;
     using Element = ftj::Bf16;
     using KCodec = ftj::Codec16Bit<Element>;

@@ -10,7 +10,7 @@
 struct Config {
     static constexpr int num_threads = 128;
     static constexpr int min_blocks = 2;
-    static constexpr int smem_bytes = 102964;
+    static constexpr int smem_bytes = 102980;
     static constexpr int head_dim = 96;
     using Element = ftj::Bf16;
     using KCodec = ftj::CodecFp8<ftj::E4m3Hardware>;

@@ -11,7 +11,7 @@
 struct Config {
     static constexpr int num_threads = 128;
     static constexpr int min_blocks = 2;
-    static constexpr int smem_bytes = 27956;
+    static constexpr int smem_bytes = 27972;
     static constexpr int head_dim = 64;
     using Element = ftj::Fp16;
     using KCodec = ftj::CodecFp8<ftj::E4m3Software>;

@@ -10,7 +10,7 @@
 struct Config {
     static constexpr int num_threads = 256;
     static constexpr int min_blocks = 2;
-    static constexpr int smem_bytes = 78532;
+    static constexpr int smem_bytes = 78564;
     static constexpr int head_dim = 128;
     using Element = ftj::Bf16;
     using KCodec = ftj::CodecNvfp4<ftj::E4m3Hardware>;

@@ -10,7 +10,7 @@
 struct Config {
     static constexpr int num_threads = 256;
     static constexpr int min_blocks = 1;
-    static constexpr int smem_bytes = 211724;
+    static constexpr int smem_bytes = 211756;
     static constexpr int head_dim = 128;
     using Element = ftj::Bf16;
     using KCodec = ftj::CodecFp8<ftj::E4m3Hardware>;
