@@ -62,7 +62,7 @@ private:
         // Rows past the end read the last one: a branch would cost a choice per word.
         const uint32_t kept = row < unit.end_row ? ~0u : 0u;
         row = min_of(row, unit.end_row - 1);
-        const uint32_t query = row / p.group;
+        const uint32_t query = by_group(p).divide(row);
         const uint32_t q_head = unit.head * p.group + (row - query * p.group);
         const auto* from = pointer<const typename Element::Storage>(p.q) +
                            (int64_t(unit.run.first) + query) * p.q_token_stride +
