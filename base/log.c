@@ -7,7 +7,7 @@
 
 #define MAX_SENTENCE 2048
 
-/* The library's only variable that is not const: one per thread, as errno is. */
+/* NOTE(a variable that is not const): one per thread, as errno is. */
 static _Thread_local char last_error[MAX_SENTENCE];
 
 /* One that does not fit ends in "...", so that nobody takes the rest for the whole. */

@@ -3,10 +3,10 @@
 #include "bench/bench_driver.h"
 
 #include <stdbool.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/dynlib.h"
+#include "base/environment.h"
 
 static bool resolve(struct bench_driver *driver)
 {
@@ -44,7 +44,7 @@ ftj_status bench_driver_init(struct bench_driver *driver, const char *path, int 
     struct bench_driver opened = {0};
     struct ftj_text tried = {0};
     if (!path)
-        path = getenv("FTJIT_CUDA_DRIVER");
+        path = ftj_variable("FTJIT_CUDA_DRIVER");
     const char *const names[] = {path ? path : "libcuda.so.1",
                                  path ? NULL : "/usr/lib/wsl/lib/libcuda.so.1", NULL};
     ftj_status status = FTJ_OK;

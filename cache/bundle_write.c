@@ -192,8 +192,10 @@ ftj_status ftj_bundle_writer_save(struct ftj_bundle_writer *writer, const char *
         status = ftj_fail(NULL, status, "bundle %s cannot be written: %s", path, reason.text);
         goto cleanup;
     }
-    /* For everyone to read, unlike a cache: it is made to be handed on. */
-    (void)fchmodat(fd, name, 0644, 0);
+    /* For everyone to read, unlike a cache: it is made to be handed on. Where a file system has no
+     * such modes, it is as its mount says. */
+    const bool is_changed = fchmodat(fd, name, 0644, 0) == 0;
+    (void)is_changed;
     ftj_sha256_text(file.data + FTJ_BUNDLE_AT_DIGEST, digest);
 
 cleanup:

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-#define _GNU_SOURCE /* secure_getenv() */
 #include "cache/cache_dir.h"
 
 #include <errno.h>
@@ -12,22 +11,18 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/environment.h"
+
 /* What backup programs look for: bford.info/cachedir. */
 const char ftj_cache_tag[] =
     "Signature: 8a477f597d28d172789f06886806bc55\n"
     "# This directory holds compiled kernels of ftjit. They are built again\n"
     "# when they are missing.\n";
 
-const char *ftj_cache_variable(const char *name)
-{
-    const char *value = secure_getenv(name);
-    return value && value[0] != '\0' ? value : NULL;
-}
-
 /* The base directory rules: a relative path in these is to be ignored. */
 static const char *absolute_variable(const char *name)
 {
-    const char *value = ftj_cache_variable(name);
+    const char *value = ftj_variable(name);
     return value && value[0] == '/' ? value : NULL;
 }
 
@@ -66,7 +61,7 @@ ftj_status ftj_cache_dir_init(struct ftj_cache_dir *dir, const char *setting,
                               struct ftj_reason *reason)
 {
     const bool has_setting = setting && setting[0] != '\0';
-    const char *named = has_setting ? setting : ftj_cache_variable("FTJIT_CACHE_DIR");
+    const char *named = has_setting ? setting : ftj_variable("FTJIT_CACHE_DIR");
     const char *xdg = absolute_variable("XDG_CACHE_HOME");
     const char *home = absolute_variable("HOME");
 

@@ -21,10 +21,6 @@ struct ftj_cache_dir {
 /* What write_tag() leaves in a root that was made here, so that backups pass it by. */
 extern const char ftj_cache_tag[];
 
-/* The value of a variable; NULL when it is unset or empty, or when the program runs with more
- * rights than its user: the environment is not its own then. */
-const char *ftj_cache_variable(const char *name);
-
 /* Choose the root: `setting`, else FTJIT_CACHE_DIR, XDG_CACHE_HOME/ftjit, HOME/.cache/ftjit. Looks
  * at no file. FTJ_E_NOT_FOUND: nothing names one; FTJ_E_IO: a relative one, and no working
  * directory. */

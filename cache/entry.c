@@ -138,8 +138,8 @@ static bool is_of_key(const struct ftj_entry_view *view, const struct ftj_key *k
            memcmp(view->manifest, key->manifest.data, size) == 0;
 }
 
-ftj_status ftj_entry_decode_as(const struct ftj_key *key, enum ftj_match match, const void *file,
-                               size_t size, struct ftj_entry *entry)
+ftj_status ftj_entry_decode(const struct ftj_key *key, enum ftj_match match, const void *file,
+                            size_t size, struct ftj_entry *entry)
 {
     struct ftj_entry_view view;
     ftj_status status = ftj_entry_view(file, size, &view);
@@ -158,12 +158,6 @@ ftj_status ftj_entry_decode_as(const struct ftj_key *key, enum ftj_match match, 
     }
     *entry = decoded;
     return FTJ_OK;
-}
-
-ftj_status ftj_entry_decode(const struct ftj_key *key, const void *file, size_t size,
-                            struct ftj_entry *entry)
-{
-    return ftj_entry_decode_as(key, FTJ_MATCH_WHOLE, file, size, entry);
 }
 
 void ftj_entry_finish(struct ftj_entry *entry)

@@ -52,12 +52,8 @@ FTJ_NODISCARD ftj_status ftj_entry_view(const void *file, size_t size, struct ft
 
 /* FTJ_E_DAMAGED as above. FTJ_E_NOT_FOUND: a sound entry of another manifest (a collision, or a
  * foreign file). `entry` is untouched on failure. */
-FTJ_NODISCARD ftj_status ftj_entry_decode_as(const struct ftj_key *key, enum ftj_match match,
-                                             const void *file, size_t size,
-                                             struct ftj_entry *entry);
-/* The same with FTJ_MATCH_WHOLE. */
-FTJ_NODISCARD ftj_status ftj_entry_decode(const struct ftj_key *key, const void *file, size_t size,
-                                          struct ftj_entry *entry);
+FTJ_NODISCARD ftj_status ftj_entry_decode(const struct ftj_key *key, enum ftj_match match,
+                                          const void *file, size_t size, struct ftj_entry *entry);
 void ftj_entry_finish(struct ftj_entry *entry);
 
 #endif

@@ -24,7 +24,7 @@ static ftj_status get_one(const struct ftj_finder *finder, int folder,
     const char *what = reason.text;
     ftj_status status = ftj_entry_file_read(finder->owners, folder, name, &seen, &file, &reason);
     if (!status) {
-        status = ftj_entry_decode_as(key, match, file.data, file.size, entry);
+        status = ftj_entry_decode(key, match, file.data, file.size, entry);
         if (status == FTJ_E_NOT_FOUND) {
             what = "holds another kernel";
             status = FTJ_E_DAMAGED;

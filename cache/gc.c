@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/environment.h"
 #include "cache/entry_file.h"
 #include "cache/scan.h"
 
@@ -25,7 +26,7 @@ ftj_status ftj_gc_cap(const char *text, const char *origin, const struct ftj_log
 {
     static const char units[] = "KMG";
     if (!text) {
-        text = ftj_cache_variable("FTJIT_CACHE_MAX_BYTES");
+        text = ftj_variable("FTJIT_CACHE_MAX_BYTES");
         origin = "FTJIT_CACHE_MAX_BYTES";
     }
     if (!text) {
@@ -214,8 +215,10 @@ static void write_usage(int fd, const struct usage *usage)
 {
     char text[64];
     const int size = snprintf(text, sizeof(text), "%llu %llu\n", usage->bytes, usage->retry_above);
-    if (ftruncate(fd, 0) || pwrite(fd, text, (size_t)size, 0) != size)
-        (void)ftruncate(fd, 0); /* counted anew next time */
+    if (!ftruncate(fd, 0) && pwrite(fd, text, (size_t)size, 0) == size)
+        return;
+    if (ftruncate(fd, 0)) /* what is in it is no number, or an old one: counted anew, or later */
+        return;
 }
 
 /* With the counter held. */

@@ -21,9 +21,10 @@ struct ftj_gc_result {
     size_t num_swept; /* temporaries of processes that are gone */
 };
 
-/* `added` bytes were published: bring the root's counter forward, and collect if it has passed
- * `max_bytes`. Cheap, and never an error: what cannot be counted now is added to `pending`, which
- * is the caller's and goes with the next call. True: a collection ran, and `result` is filled. */
+/* `pending` bytes were published: bring the root's counter forward by them, and collect if it has
+ * passed `max_bytes`. Cheap, and never an error: `pending` is 0 afterwards, or as it was where they
+ * cannot be counted now, and then goes with the next call. True: a collection ran, and `result` is
+ * filled. */
 bool ftj_gc_count(const struct ftj_cache_dir *dir, uint64_t max_bytes, uint64_t *pending,
                   struct ftj_gc_result *result);
 

@@ -10,9 +10,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "cache/compile_limit.h"
 #include "cache/lock_dir.h"
 #include "cache/lock_file.h"
@@ -120,13 +120,6 @@ static enum ftj_lock_attempt try_slots(struct ftj_locks *locks, struct ftj_lock 
 
 /* ---- waiting ---- */
 
-static uint64_t now_us(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000u + (uint64_t)now.tv_nsec / 1000u;
-}
-
 /* How long to be patient, and since when. */
 struct wait {
     uint64_t start_us;
@@ -147,7 +140,7 @@ struct flight_wait {
 /* A nap. False: nothing has ended for so long that the holder is not worth waiting for. */
 static bool nap(struct wait *wait, const struct ftj_lock_record *record)
 {
-    const uint64_t now = now_us();
+    const uint64_t now = ftj_now_us();
     if (wait->nap_us == 0 || wait->num_ends != record->num_ends) {
         wait->start_us = now;
         wait->num_ends = record->num_ends;

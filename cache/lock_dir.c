@@ -5,16 +5,16 @@
  * must be its user's alone. A predictable name in /dev/shm is checked, not trusted: one that
  * somebody else has made first is not used.
  */
-#define _GNU_SOURCE /* secure_getenv */
 #include "cache/lock_dir.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "base/environment.h"
 
 #define OPEN_FOLDER (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
 
@@ -69,10 +69,10 @@ static bool is_session_folder(const char *path)
 
 bool ftj_lock_dir_open(char *path, size_t path_size, int *fd, char *why, size_t why_size)
 {
-    const char *named = secure_getenv("FTJIT_LOCK_DIR");
-    const char *session = secure_getenv("XDG_RUNTIME_DIR");
+    const char *named = ftj_variable("FTJIT_LOCK_DIR");
+    const char *session = ftj_variable("XDG_RUNTIME_DIR");
     int length;
-    if (named && *named) {
+    if (named) {
         length = snprintf(path, path_size, "%s", named);
     } else if (session && is_session_folder(session)) {
         length = snprintf(path, path_size, "%s/ftjit", session);

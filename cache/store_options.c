@@ -2,6 +2,7 @@
 /* A store's options: the caller's, else the environment's, else the default. */
 #include <string.h>
 
+#include "base/environment.h"
 #include "cache/gc.h"
 #include "cache/store_state.h"
 
@@ -15,7 +16,7 @@ static struct option option_of(const char *given, const char *field, const char 
 {
     if (given && given[0])
         return (struct option){given, field};
-    const char *value = ftj_cache_variable(variable);
+    const char *value = ftj_variable(variable);
     return (struct option){value ? value : "", variable};
 }
 

@@ -139,7 +139,7 @@ static ftj_status get_from_bundle(const struct ftj_bundle *bundle, const struct 
             continue;
         ftj_status status = ftj_bundle_read(bundle, i, &file);
         if (!status)
-            status = ftj_entry_decode_as(key, match, file.data, file.size, entry);
+            status = ftj_entry_decode(key, match, file.data, file.size, entry);
         ftj_bytes_finish(&file);
         if (status == FTJ_OK || status == FTJ_E_NO_MEMORY)
             return status;

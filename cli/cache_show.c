@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* `ftjit cache ls` and `ftjit cache show`. */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -132,7 +133,7 @@ static int write_code(const char *path, const struct cache_item *item)
         file && fwrite(item->view.code, 1, item->view.code_bytes, file) == item->view.code_bytes;
     if ((!file || fclose(file) == 0) && written)
         return CLI_OK;
-    fprintf(stderr, "ftjit cache: %s cannot be written\n", path);
+    fprintf(stderr, "ftjit cache: %s cannot be written: %s\n", path, strerror(errno));
     return CLI_FAILED;
 }
 

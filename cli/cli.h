@@ -67,6 +67,8 @@ int cli_bad_option(const char *command, char **argv, int option);
 /* A number from low to high. False: it is none, and has been said. */
 bool cli_number(const char *command, const char *option, const char *text, uint64_t low,
                 uint64_t high, uint64_t *number);
+/* "I/N", one part of up to 65536. False: it is no such, and that has been said. */
+bool cli_shard(const char *command, const char *text, uint32_t *index, uint32_t *count);
 /* The index of `text` in `names` (NULL ends it). -1: it is none of them, and that has been said. */
 int cli_name(const char *command, const char *option, const char *text, const char *const *names);
 

@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/environment.h"
 #include "bench/bench_launch.h"
 #include "bench/bench_report.h"
 #include "cli/cli_bench.h"
@@ -115,8 +116,11 @@ static int run_self(char **arguments, struct ftj_text *printed)
     int ends[2];
     pid_t child;
     posix_spawn_file_actions_t actions;
-    if (pipe(ends))
+    if (pipe(ends)) {
+        fprintf(stderr, "ftjit bench: no pipe to a child process can be had: %s\n",
+                strerror(errno));
         return CLI_FAILED;
+    }
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_addclose(&actions, ends[0]);
     posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
@@ -226,8 +230,9 @@ int cli_bench_start(const struct cli_bench_options *options)
     if (options->is_child)
         return measure_here(options);
 
-    char cache[] = "/tmp/ftjit-bench-XXXXXX";
-    if (!mkdtemp(cache)) {
+    char cache[256];
+    const int length = snprintf(cache, sizeof(cache), "%s/ftjit-bench-XXXXXX", ftj_temp_folder());
+    if (length >= (int)sizeof(cache) || !mkdtemp(cache)) {
         fprintf(stderr, "ftjit bench: %s: %s\n", cache, strerror(errno));
         return CLI_FAILED;
     }

@@ -2,6 +2,7 @@
 /* `ftjit cache`: what lies in the cache, whether it is sound, and getting rid of it. */
 #include <string.h>
 
+#include "base/environment.h"
 #include "cache/gc.h"
 #include "cache/scan.h"
 #include "cache/tier.h"
@@ -108,14 +109,14 @@ static void say(void *data, ftj_log_level level, const char *sentence)
 static ftj_status open_tiers(struct ftj_tiers *tiers)
 {
     const struct ftj_log log = {say, NULL, FTJ_LOG_WARNING};
-    const char *path = ftj_cache_variable("FTJIT_CACHE_PATH");
+    const char *path = ftj_variable("FTJIT_CACHE_PATH");
     struct ftj_owners owners;
     struct ftj_pins pins;
-    ftj_status status = ftj_owners_init(&owners, ftj_cache_variable("FTJIT_CACHE_OWNERS"),
-                                        "FTJIT_CACHE_OWNERS", NULL);
+    ftj_status status =
+        ftj_owners_init(&owners, ftj_variable("FTJIT_CACHE_OWNERS"), "FTJIT_CACHE_OWNERS", NULL);
     if (!status)
-        status = ftj_pins_init(&pins, ftj_cache_variable("FTJIT_BUNDLE_SHA256"),
-                               "FTJIT_BUNDLE_SHA256", NULL);
+        status =
+            ftj_pins_init(&pins, ftj_variable("FTJIT_BUNDLE_SHA256"), "FTJIT_BUNDLE_SHA256", NULL);
     if (status || !path)
         return status;
     return ftj_tiers_init(tiers, path, "FTJIT_CACHE_PATH", &owners, &pins, &log);

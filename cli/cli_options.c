@@ -54,6 +54,24 @@ bool cli_number(const char *command, const char *option, const char *text, uint6
     return true;
 }
 
+bool cli_shard(const char *command, const char *text, uint32_t *index, uint32_t *count)
+{
+    const unsigned most = 65536;
+    unsigned part = 0;
+    unsigned parts = 0;
+    char rest = 0;
+    const bool is_number = text[0] >= '0' && text[0] <= '9';
+    if (!is_number || sscanf(text, "%9u/%9u%c", &part, &parts, &rest) != 2 || part >= parts ||
+        parts > most) {
+        cli_usage(command, "--shard %s: I/N is needed, with I from 0 to N - 1, N at most %u", text,
+                  most);
+        return false;
+    }
+    *index = part;
+    *count = parts;
+    return true;
+}
+
 int cli_name(const char *command, const char *option, const char *text, const char *const *names)
 {
     struct ftj_text list = {0};

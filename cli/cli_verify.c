@@ -2,7 +2,6 @@
 /* `ftjit verify`: the check harness on this device. */
 #include "cli/cli_verify.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "cli/cli_progress.h"
@@ -89,20 +88,6 @@ struct verify_report {
     bool is_verbose;
 };
 
-static bool parse_shard(struct check_options *check, const char *text)
-{
-    char *end = NULL;
-    const unsigned long index = strtoul(text, &end, 10);
-    const unsigned long count = *end == '/' ? strtoul(end + 1, &end, 10) : 0;
-    if (text[0] < '0' || text[0] > '9' || *end || count < 1 || count > 65536 || index >= count) {
-        cli_usage("verify", "--shard %s: I/N is needed, with I from 0 to N - 1", text);
-        return false;
-    }
-    check->shard_index = (uint32_t)index;
-    check->shard_count = (uint32_t)count;
-    return true;
-}
-
 /* False: it was bad, and has been said. */
 static bool take_option(struct verify *verify, int option)
 {
@@ -126,7 +111,7 @@ static bool take_option(struct verify *verify, int option)
         return cli_number("verify", "--codec-values", optarg, 1, MAX_CODEC_VALUES,
                           &check->codec_values);
     case OPT_SHARD:
-        return parse_shard(check, optarg);
+        return cli_shard("verify", optarg, &check->shard_index, &check->shard_count);
     case OPT_DEAL:
         check->deal = optarg;
         return true;

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/environment.h"
 #include "cache/bundle.h"
 #include "cache/compile_limit.h"
 #include "cli/cli.h"
@@ -138,20 +139,6 @@ static bool take_source(struct request *request, const char *name, bool is_file)
     return true;
 }
 
-static bool take_shard(struct request *request, const char *text)
-{
-    unsigned shard = 0;
-    unsigned count = 0;
-    char rest = 0;
-    if (sscanf(text, "%9u/%9u%c", &shard, &count, &rest) != 2 || shard >= count) {
-        cli_usage("warm", "--shard %s: I/N is needed, with I from 0 to N - 1", text);
-        return false;
-    }
-    request->shard = shard;
-    request->num_shards = count;
-    return true;
-}
-
 static bool take_ops(struct request *request, const char *text)
 {
     /* In the order of the FTJ_OP_* bits. */
@@ -231,7 +218,7 @@ static bool take_option(struct request *request, int option)
         request->bundle = optarg;
         return true;
     case OPT_SHARD:
-        return take_shard(request, optarg);
+        return cli_shard("warm", optarg, &request->shard, &request->num_shards);
     case 'C':
         request->cache_dir = optarg;
         return true;
@@ -302,7 +289,7 @@ static int run(const struct request *request, struct warm_list *list)
     struct warm_result result = {0};
     const ftj_status status = open_cache(request, &store, &locks);
     if (!status) {
-        if (!request->in_process && !getenv("FTJIT_COMPILE"))
+        if (!request->in_process && !ftj_variable("FTJIT_COMPILE"))
             list->nvrtc.mode = FTJ_COMPILE_PROCESS;
         list->nvrtc.keeps_helpers = true;
         const uint32_t room = ftj_compile_limit().alone;

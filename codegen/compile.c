@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/environment.h"
+
 #define DEFAULT_TIMEOUT_S 60u
 #define MAX_TIMEOUT_S     86400u
 
@@ -28,9 +30,9 @@ void ftj_binary_complaint(const struct ftj_binary *binary, char *text, size_t si
 
 ftj_status ftj_compile_timeout(uint32_t *seconds, const struct ftj_log *log)
 {
-    const char *text = getenv("FTJIT_COMPILE_TIMEOUT");
+    const char *text = ftj_variable("FTJIT_COMPILE_TIMEOUT");
     *seconds = DEFAULT_TIMEOUT_S;
-    if (!text || !*text)
+    if (!text)
         return FTJ_OK;
     char *end = NULL;
     const unsigned long number = strtoul(text, &end, 10);

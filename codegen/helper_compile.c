@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
+#include "base/clock.h"
 #include "base/fork.h"
 
 #define BLOCK_BYTES 65536
@@ -18,7 +19,7 @@ struct talk {
     const char *path;
     const struct ftj_helper_request *request;
     const struct ftj_log *log;
-    uint64_t deadline_ms;
+    uint64_t deadline_us;
     struct ftj_helper *helper;
     struct ftj_text answer;
     bool is_late;
@@ -66,10 +67,11 @@ void ftj_helpers_finish(struct ftj_helpers *helpers)
 static bool wait_for(struct talk *talk, short events)
 {
     for (;;) {
-        const uint64_t now = ftj_helper_now_ms();
-        const uint64_t left = talk->deadline_ms > now ? talk->deadline_ms - now : 0;
+        const uint64_t now = ftj_now_us();
+        const uint64_t left_ms =
+            talk->deadline_us > now ? (talk->deadline_us - now + 999) / 1000 : 0;
         struct pollfd poll_file = {.fd = talk->helper->socket, .events = events};
-        const int ready = poll(&poll_file, 1, (int)left);
+        const int ready = poll(&poll_file, 1, (int)left_ms);
         if (ready > 0)
             return true;
         if (ready < 0 && errno == EINTR)
@@ -103,6 +105,7 @@ static void receive_answer(struct talk *talk)
     struct ftj_text *answer = &talk->answer;
     char *block = malloc(BLOCK_BYTES);
     size_t size = FTJ_HELPER_HEADER_BYTES;
+    answer->failed = !block;
     while (block && answer->size < size && wait_for(talk, POLLIN)) {
         const size_t missing = size - answer->size;
         const ssize_t part =
@@ -191,7 +194,7 @@ ftj_status ftj_helper_compile(struct ftj_helpers *helpers, const char *path,
         return ftj_fail(log, FTJ_E_NO_MEMORY, "no memory to write to %s", path);
     }
     ftj_status status = FTJ_OK;
-    talk.deadline_ms = ftj_helper_now_ms() + (uint64_t)request->timeout_s * 1000u;
+    talk.deadline_us = ftj_now_us() + (uint64_t)request->timeout_s * 1000000u;
     talk.helper = take_idle(helpers);
     if (!talk.helper)
         status = ftj_helper_start(path, log, &talk.helper);
@@ -205,7 +208,7 @@ ftj_status ftj_helper_compile(struct ftj_helpers *helpers, const char *path,
     } else {
         const bool is_over = talk.is_late || is_whole(&talk.answer);
         const struct ftj_helper_end end =
-            ftj_helper_end(talk.helper, is_over ? 0 : talk.deadline_ms);
+            ftj_helper_end(talk.helper, is_over ? 0 : talk.deadline_us);
         status = refuse(&talk, &end, binary);
     }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#define _GNU_SOURCE /* dladdr, secure_getenv */
+#define _GNU_SOURCE /* dladdr */
 #include "codegen/helper_process.h"
 
 #include <dlfcn.h>
@@ -7,21 +7,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#define HELPER_NAME "ftjit-cc"
+#include "base/environment.h"
+#include "base/program.h"
 
-static bool is_program(const char *path)
-{
-    struct stat about;
-    return stat(path, &about) == 0 && S_ISREG(about.st_mode) && access(path, X_OK) == 0;
-}
+#define HELPER_NAME "ftjit-cc"
 
 static bool try_path(const char *path, char *found, size_t size, struct ftj_text *tried)
 {
     ftj_text_printf(tried, "%s%s", tried->size ? ", " : "", path);
-    if (strlen(path) >= size || !is_program(path))
+    if (strlen(path) >= size || !ftj_is_program(path))
         return false;
     memcpy(found, path, strlen(path) + 1);
     return true;
@@ -47,8 +43,8 @@ static bool try_beside(const char *file, char *found, size_t size, struct ftj_te
 bool ftj_helper_find(char *path, size_t size, struct ftj_text *tried)
 {
     static const char anchor = 0;
-    const char *named = secure_getenv("FTJIT_CC");
-    if (named && *named)
+    const char *named = ftj_variable("FTJIT_CC");
+    if (named)
         return try_path(named, path, size, tried);
 
     char file[PATH_MAX];

@@ -10,7 +10,6 @@
 #include <fcntl.h>
 #include <ftw.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,16 +18,12 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
+#include "base/environment.h"
 #include "base/fork.h"
+#include "base/program.h"
 
 extern char **environ;
-
-uint64_t ftj_helper_now_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000u + (uint64_t)now.tv_nsec / 1000000u;
-}
 
 /* ---- its folder and its environment ---- */
 
@@ -43,9 +38,8 @@ static int remove_one(const char *path, const struct stat *about, int kind, stru
 
 static void make_folder(struct ftj_helper *helper)
 {
-    const char *parent = getenv("TMPDIR");
-    const int length = snprintf(helper->folder, sizeof(helper->folder), "%s/ftjit-cc-XXXXXX",
-                                parent && *parent ? parent : "/tmp");
+    const int length =
+        snprintf(helper->folder, sizeof(helper->folder), "%s/ftjit-cc-XXXXXX", ftj_temp_folder());
     if (length >= (int)sizeof(helper->folder) || !mkdtemp(helper->folder))
         helper->folder[0] = '\0';
 }
@@ -70,12 +64,12 @@ static char **make_environment(char *tmpdir)
 
 /* ---- its end ---- */
 
-static struct ftj_helper_end wait_for_end(pid_t pid, uint64_t deadline_ms)
+static struct ftj_helper_end wait_for_end(pid_t pid, uint64_t deadline_us)
 {
     const struct timespec pause = {.tv_nsec = 1000000};
     struct ftj_helper_end end = {0};
     for (;;) {
-        if (!end.is_late && ftj_helper_now_ms() >= deadline_ms)
+        if (!end.is_late && ftj_now_us() >= deadline_us)
             end.is_late = kill(pid, SIGKILL) == 0;
         const pid_t ended = waitpid(pid, &end.fate, end.is_late ? 0 : WNOHANG);
         end.is_known = ended == pid;
@@ -86,7 +80,7 @@ static struct ftj_helper_end wait_for_end(pid_t pid, uint64_t deadline_ms)
     }
 }
 
-struct ftj_helper_end ftj_helper_end(struct ftj_helper *helper, uint64_t deadline_ms)
+struct ftj_helper_end ftj_helper_end(struct ftj_helper *helper, uint64_t deadline_us)
 {
     struct ftj_helper_end end = {0};
     if (!helper)
@@ -94,7 +88,7 @@ struct ftj_helper_end ftj_helper_end(struct ftj_helper *helper, uint64_t deadlin
     close(helper->socket);
     if (helper->fork_generation == ftj_fork_generation()) {
         if (helper->pid > 0)
-            end = wait_for_end(helper->pid, deadline_ms);
+            end = wait_for_end(helper->pid, deadline_us);
         if (*helper->folder)
             nftw(helper->folder, remove_one, 8, FTW_DEPTH | FTW_PHYS);
     }
@@ -103,44 +97,6 @@ struct ftj_helper_end ftj_helper_end(struct ftj_helper *helper, uint64_t deadlin
 }
 
 /* ---- its start ---- */
-
-/* The socket is its standard input; what a crash prints is nobody's business. No signal is blocked,
- * and the host's way with SIGCHLD and SIGPIPE is not the child's. */
-static int spawn(const char *program, int child_socket, char *const *environment, pid_t *pid)
-{
-    posix_spawn_file_actions_t actions;
-    posix_spawnattr_t attributes;
-    int error = posix_spawn_file_actions_init(&actions);
-    if (error)
-        return error;
-    error = posix_spawnattr_init(&attributes);
-    if (error) {
-        posix_spawn_file_actions_destroy(&actions);
-        return error;
-    }
-    sigset_t signals;
-    sigemptyset(&signals);
-    posix_spawnattr_setsigmask(&attributes, &signals);
-    sigaddset(&signals, SIGCHLD);
-    sigaddset(&signals, SIGPIPE);
-    sigaddset(&signals, SIGALRM);
-    posix_spawnattr_setsigdefault(&attributes, &signals);
-    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-
-    char *path = strdup(program);
-    char *const argv[] = {path, NULL};
-    error = path ? posix_spawn_file_actions_adddup2(&actions, child_socket, STDIN_FILENO) : ENOMEM;
-    if (!error)
-        error = posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
-    if (!error)
-        error = posix_spawn_file_actions_adddup2(&actions, STDOUT_FILENO, STDERR_FILENO);
-    if (!error)
-        error = posix_spawn(pid, path, &actions, &attributes, argv, environment);
-    free(path);
-    posix_spawnattr_destroy(&attributes);
-    posix_spawn_file_actions_destroy(&actions);
-    return error;
-}
 
 ftj_status ftj_helper_start(const char *path, const struct ftj_log *log, struct ftj_helper **out)
 {
@@ -162,13 +118,19 @@ ftj_status ftj_helper_start(const char *path, const struct ftj_log *log, struct 
     char tmpdir[sizeof(helper->folder) + sizeof("TMPDIR=")];
     snprintf(tmpdir, sizeof(tmpdir), "TMPDIR=%s", helper->folder);
     char **environment = *helper->folder ? make_environment(tmpdir) : NULL;
-    const int error = spawn(path, sockets[1], environment ? environment : environ, &helper->pid);
+    /* The socket is its standard input; what a crash prints is nobody's business. */
+    const char *const argv[] = {path, NULL};
+    const int error = ftj_program_start(
+        &(struct ftj_program){
+            .argv = argv, .input = sockets[1], .output = -1, .environment = environment},
+        &helper->pid);
     free(environment);
     close(sockets[1]);
     if (error) {
         helper->pid = 0;
         ftj_helper_end(helper, 0);
-        return ftj_fail(log, FTJ_E_COMPILER, "%s cannot be run: %s", path, strerror(error));
+        return ftj_fail(log, error == ENOMEM ? FTJ_E_NO_MEMORY : FTJ_E_COMPILER,
+                        "%s cannot be run: %s", path, strerror(error));
     }
     *out = helper;
     return FTJ_OK;

@@ -32,10 +32,8 @@ struct ftj_helper_end {
     int fate;      /* as waitpid() has it */
 };
 
-/* Wait until it ends, or kill it when ftj_helper_now_ms() is past `deadline_ms`; 0: at once. Frees
- * it; NULL is fine. In a process that was forked from its parent: leave it to that one. */
-struct ftj_helper_end ftj_helper_end(struct ftj_helper *helper, uint64_t deadline_ms);
-
-uint64_t ftj_helper_now_ms(void); /* monotonic */
+/* Wait until it ends, or kill it when ftj_now_us() is past `deadline_us`; 0: at once. Frees it;
+ * NULL is fine. In a process that was forked from its parent: leave it to that one. */
+struct ftj_helper_end ftj_helper_end(struct ftj_helper *helper, uint64_t deadline_us);
 
 #endif

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/environment.h"
 #include "base/fork.h"
 #include "codegen/helper_compile.h"
 
@@ -140,11 +141,11 @@ static void finish(struct ftj_compiler *compiler)
 /* FTJIT_COMPILE and FTJIT_COMPILE_TIMEOUT. */
 static ftj_status read_environment(struct ftj_compiler *compiler)
 {
-    const char *mode = getenv("FTJIT_COMPILE");
+    const char *mode = ftj_variable("FTJIT_COMPILE");
     compiler->mode = FTJ_COMPILE_THREAD;
     if (mode && strcmp(mode, "process") == 0)
         compiler->mode = FTJ_COMPILE_PROCESS;
-    else if (mode && *mode && strcmp(mode, "thread") != 0)
+    else if (mode && strcmp(mode, "thread") != 0)
         return ftj_fail(compiler->log, FTJ_E_INVALID,
                         "FTJIT_COMPILE is \"%s\"; allowed: thread, process", mode);
     return ftj_compile_timeout(&compiler->timeout_s, compiler->log);

@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <xxhash.h>
 
+#include "base/environment.h"
 #include "codegen/elf_image.h"
 
 #define BUILD_ID_SIZE 72
@@ -118,8 +119,8 @@ static bool try_places(struct search *search, const struct place *places, size_t
                        const char *const *below, size_t num_below)
 {
     for (size_t i = 0; i < num_places; i++) {
-        const char *root = places[i].variable ? getenv(places[i].variable) : "";
-        if (!root || (places[i].variable && !*root))
+        const char *root = places[i].variable ? ftj_variable(places[i].variable) : "";
+        if (!root)
             continue;
         for (size_t k = 0; k < num_below; k++) {
             char pattern[PATH_MAX];
@@ -163,7 +164,7 @@ static int match_loaded(struct dl_phdr_info *info, size_t size, void *data)
 
 static bool try_loader_path(struct search *search)
 {
-    const char *list = getenv("LD_LIBRARY_PATH");
+    const char *list = ftj_variable("LD_LIBRARY_PATH");
     while (list && *list) {
         const size_t length = strcspn(list, ":");
         char folder[PATH_MAX];
@@ -185,8 +186,8 @@ bool ftj_nvrtc_locate(const char *path, struct ftj_text *tried, char *file, size
     const char *const itself[] = {""};
     if (path && *path)
         return try_named(&search, "compiler_path", path);
-    path = getenv("FTJIT_NVRTC");
-    if (path && *path)
+    path = ftj_variable("FTJIT_NVRTC");
+    if (path)
         return try_named(&search, "FTJIT_NVRTC", path);
     return dl_iterate_phdr(match_loaded, &search) || try_loader_path(&search) ||
            try_places(&search, toolkit_places, sizeof(toolkit_places) / sizeof(*toolkit_places),

@@ -9,8 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "base/dynlib.h"
 #include "codegen/elf_image.h"
 #include "codegen/template_set.h"
@@ -20,8 +20,7 @@
 #define NUM_MANNERS  5
 /* NVRTC dies on less than 96 KB, and with -modify-stack-limit=false it no longer asks for more by
  * itself. Untouched pages of a stack cost nothing. */
-#define STACK_BYTES   (8u << 20)
-#define US_PER_SECOND 1000000u
+#define STACK_BYTES (8u << 20)
 
 /* NVRTC opens its builtins by name only, which fails where the loader does not know the folder and
  * the library was built without an $ORIGIN path. Once open, the name finds them. When they are not
@@ -263,13 +262,6 @@ static ftj_status judge(const struct job *job, const struct ftj_log *log, struct
     return fault ? explain(job, "what it returned is unusable", fault, binary) : FTJ_OK;
 }
 
-static uint64_t now_us(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * US_PER_SECOND + (uint64_t)now.tv_nsec / 1000;
-}
-
 ftj_status ftj_nvrtc_compile(const struct ftj_nvrtc *nvrtc, const struct ftj_source *source,
                              const char *const *options, size_t num_options,
                              const struct ftj_log *log, struct ftj_binary *binary)
@@ -281,7 +273,7 @@ ftj_status ftj_nvrtc_compile(const struct ftj_nvrtc *nvrtc, const struct ftj_sou
                       .source = source,
                       .options = all,
                       .num_options = add_manners(nvrtc, all, num_options)};
-    const uint64_t start = now_us();
+    const uint64_t start = ftj_now_us();
     if (!run_on_thread(&job))
         return ftj_fail(log, FTJ_E_NO_MEMORY, "no thread with a stack of %u bytes to compile on",
                         STACK_BYTES);
@@ -298,6 +290,6 @@ ftj_status ftj_nvrtc_compile(const struct ftj_nvrtc *nvrtc, const struct ftj_sou
     binary->spill_bytes =
         sum_before(text, " bytes spill stores") + sum_before(text, " bytes spill loads");
     binary->code = job.code;
-    binary->compile_us = (uint32_t)(now_us() - start);
+    binary->compile_us = (uint32_t)(ftj_now_us() - start);
     return FTJ_OK;
 }

@@ -71,7 +71,7 @@ ftj_status ftj_source_init(struct ftj_source *source, const struct ftj_variant *
 
     if (text.failed) {
         ftj_text_finish(&text);
-        return FTJ_E_NO_MEMORY;
+        return ftj_fail(NULL, FTJ_E_NO_MEMORY, "no memory for the source of %s", variant->name);
     }
     memset(source, 0, sizeof(*source));
     source->template_id = variant->name;

@@ -13,6 +13,7 @@ struct ftj_source {
     bool allow_fma; /* false: the kernel's numbers forbid contraction */
 };
 
+/* FTJ_E_NO_MEMORY. The caller finishes it. */
 FTJ_NODISCARD ftj_status ftj_source_init(struct ftj_source *source,
                                          const struct ftj_variant *variant,
                                          const struct ftj_problem *problem,

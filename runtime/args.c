@@ -7,8 +7,6 @@
 #include "runtime/args_check.h"
 #include "runtime/workspace.h"
 
-#define VECTOR_BYTES 16u
-
 ftj_status ftj_args_store(const struct ftj_attention *attn, const ftj_store_args *args,
                           ftj_store_params *params)
 {
@@ -18,34 +16,20 @@ ftj_status ftj_args_store(const struct ftj_attention *attn, const ftj_store_args
     const int64_t dense = head_dim * shape->num_kv_heads;
     memset(params, 0, sizeof(*params));
 
-    const struct {
-        const char *name;
-        int64_t stride;
-    } strides[] = {{"k_token_stride", args->k_token_stride},
-                   {"k_head_stride", args->k_head_stride},
-                   {"v_token_stride", args->v_token_stride},
-                   {"v_head_stride", args->v_head_stride}};
-    for (size_t i = 0; i < sizeof(strides) / sizeof(*strides); i++) {
-        const ftj_status status =
-            ftj_check_stride(attn, strides[i].name, strides[i].stride, head_dim, 1);
-        if (status)
-            return status;
-    }
-    const struct {
-        const char *name;
-        const void *pointer;
-        size_t alignment;
-    } pointers[] = {{"k", args->k, element},
-                    {"v", args->v, element},
-                    {"slots", args->slots, args->slots_are_int64 ? 8 : 4}};
-    for (size_t i = 0; i < sizeof(pointers) / sizeof(*pointers); i++) {
-        const ftj_status status =
-            ftj_check_argument(attn, pointers[i].name, pointers[i].pointer, pointers[i].alignment);
-        if (status)
-            return status;
-    }
-    const ftj_status status =
-        ftj_check_optional(attn, "num_rejected", args->num_rejected, sizeof(uint32_t));
+    const struct ftj_stride strides[] = {{"k_token_stride", args->k_token_stride},
+                                         {"k_head_stride", args->k_head_stride},
+                                         {"v_token_stride", args->v_token_stride},
+                                         {"v_head_stride", args->v_head_stride}};
+    ftj_status status = ftj_check_strides(attn, strides, sizeof(strides) / sizeof(*strides), 1);
+    if (status)
+        return status;
+    const struct ftj_pointer pointers[] = {
+        {"k", args->k, element, false},
+        {"v", args->v, element, false},
+        {"slots", args->slots, args->slots_are_int64 ? 8 : 4, false},
+        {"num_rejected", args->num_rejected, sizeof(uint32_t), true},
+    };
+    status = ftj_check_pointers(attn, pointers, sizeof(pointers) / sizeof(*pointers));
     if (status)
         return status;
 
@@ -64,26 +48,6 @@ ftj_status ftj_args_store(const struct ftj_attention *attn, const ftj_store_args
     return ftj_set_cache(attn, &args->cache, &params->cache);
 }
 
-static ftj_status check_decode_strides(const struct ftj_attention *attn,
-                                       const ftj_decode_args *args)
-{
-    const int64_t head_dim = attn->desc.kv.shape.head_dim;
-    const struct {
-        const char *name;
-        int64_t stride;
-    } strides[] = {{"q_batch_stride", args->q_batch_stride},
-                   {"q_head_stride", args->q_head_stride},
-                   {"o_batch_stride", args->o_batch_stride},
-                   {"o_head_stride", args->o_head_stride}};
-    for (size_t i = 0; i < sizeof(strides) / sizeof(*strides); i++) {
-        const ftj_status status =
-            ftj_check_stride(attn, strides[i].name, strides[i].stride, head_dim, 8);
-        if (status)
-            return status;
-    }
-    return FTJ_OK;
-}
-
 static ftj_status set_workspace(const struct ftj_attention *attn, const ftj_decode_args *args,
                                 ftj_decode_params *params)
 {
@@ -92,11 +56,11 @@ static ftj_status set_workspace(const struct ftj_attention *attn, const ftj_deco
         return ftj_fail(&attn->ctx->log, FTJ_E_INVALID,
                         "workspace_bytes is %zu; a decode needs %zu", args->workspace_bytes,
                         plan.bytes);
-    const ftj_status status = ftj_check_argument(attn, "workspace", args->workspace, 256);
+    const struct ftj_pointer workspace = {"workspace", args->workspace, 256, false};
     const uint64_t base = ftj_address(args->workspace);
     params->partial_out = base + plan.partial_out;
     params->partial_state = base + plan.partial_state;
-    return status;
+    return ftj_check_pointers(attn, &workspace, 1);
 }
 
 #define FEW_UNITS 16u /* decode blocks to a unit, and more */
@@ -175,27 +139,23 @@ ftj_status ftj_args_decode(const struct ftj_attention *attn, const ftj_decode_ar
 {
     const int64_t head_dim = attn->desc.kv.shape.head_dim;
     const int64_t dense = head_dim * attn->desc.num_q_heads;
-    const float log2e = 1.44269504f;
     memset(params, 0, sizeof(*params));
 
-    ftj_status status = check_decode_strides(attn, args);
+    const struct ftj_stride strides[] = {{"q_batch_stride", args->q_batch_stride},
+                                         {"q_head_stride", args->q_head_stride},
+                                         {"o_batch_stride", args->o_batch_stride},
+                                         {"o_head_stride", args->o_head_stride}};
+    ftj_status status =
+        ftj_check_strides(attn, strides, sizeof(strides) / sizeof(*strides), FTJ_VECTOR_ELEMENTS);
     if (status)
         return status;
-    const struct {
-        const char *name;
-        const void *pointer;
-        size_t alignment;
-    } pointers[] = {{"q", args->q, VECTOR_BYTES}, {"o", args->o, VECTOR_BYTES}};
-    for (size_t i = 0; i < sizeof(pointers) / sizeof(*pointers); i++) {
-        status =
-            ftj_check_argument(attn, pointers[i].name, pointers[i].pointer, pointers[i].alignment);
-        if (status)
-            return status;
-    }
-    status = ftj_check_optional(attn, "lse", args->lse, sizeof(float));
-    if (status)
-        return status;
-    status = ftj_check_optional(attn, "sinks", args->sinks, sizeof(float));
+    const struct ftj_pointer pointers[] = {
+        {"q", args->q, FTJ_VECTOR_BYTES, false},
+        {"o", args->o, FTJ_VECTOR_BYTES, false},
+        {"lse", args->lse, sizeof(float), true},
+        {"sinks", args->sinks, sizeof(float), true},
+    };
+    status = ftj_check_pointers(attn, pointers, sizeof(pointers) / sizeof(*pointers));
     if (status)
         return status;
     status = set_workspace(attn, args, params);
@@ -216,8 +176,7 @@ ftj_status ftj_args_decode(const struct ftj_attention *attn, const ftj_decode_ar
     set_deal(&attn->decode, params);
     params->num_pages = num_pages(&args->cache);
     params->softcap = attn->desc.softcap;
-    params->score_scale =
-        attn->desc.softcap > 0.0f ? attn->desc.sm_scale : attn->desc.sm_scale * log2e;
+    params->score_scale = ftj_score_scale(attn);
     return ftj_set_cache(attn, &args->cache, &params->cache);
 }
 
@@ -226,28 +185,18 @@ ftj_status ftj_args_generic(const struct ftj_attention *attn, const ftj_generic_
 {
     const size_t element = attn->desc.generic_dtype == FTJ_DTYPE_FP32 ? 4 : 2;
     memset(params, 0, sizeof(*params));
-    const struct {
-        const char *name;
-        const void *pointer;
-        size_t alignment;
-        bool required;
-    } pointers[] = {
-        {"q", args->q, element, true},
-        {"o", args->o, element, true},
-        {"lse", args->lse, sizeof(float), false},
-        {"sinks", args->sinks, sizeof(float), false},
-        {"q_requests", args->q_requests, sizeof(int32_t), false},
-        {"q_positions", args->q_positions, sizeof(int32_t), false},
+    const struct ftj_pointer pointers[] = {
+        {"q", args->q, element, false},
+        {"o", args->o, element, false},
+        {"lse", args->lse, sizeof(float), true},
+        {"sinks", args->sinks, sizeof(float), true},
+        {"q_requests", args->q_requests, sizeof(int32_t), true},
+        {"q_positions", args->q_positions, sizeof(int32_t), true},
     };
-    for (size_t i = 0; i < sizeof(pointers) / sizeof(*pointers); i++) {
-        if (!pointers[i].pointer && !pointers[i].required)
-            continue;
-        const ftj_status status =
-            ftj_check_argument(attn, pointers[i].name, pointers[i].pointer, pointers[i].alignment);
-        if (status)
-            return status;
-    }
-    const ftj_status status = ftj_set_requests(attn, &args->requests, &params->requests);
+    ftj_status status = ftj_check_pointers(attn, pointers, sizeof(pointers) / sizeof(*pointers));
+    if (status)
+        return status;
+    status = ftj_set_requests(attn, &args->requests, &params->requests);
     if (status)
         return status;
 
@@ -269,20 +218,11 @@ ftj_status ftj_args_merge(const struct ftj_attention *attn, const ftj_merge_args
                           ftj_merge_params *params)
 {
     memset(params, 0, sizeof(*params));
-    const struct {
-        const char *name;
-        const void *pointer;
-        size_t alignment;
-    } pointers[] = {
-        {"o_a", args->o_a, 2},     {"lse_a", args->lse_a, 4}, {"o_b", args->o_b, 2},
-        {"lse_b", args->lse_b, 4}, {"o", args->o, 2},
+    const struct ftj_pointer pointers[] = {
+        {"o_a", args->o_a, 2, false}, {"lse_a", args->lse_a, 4, false},
+        {"o_b", args->o_b, 2, false}, {"lse_b", args->lse_b, 4, false},
+        {"o", args->o, 2, false},     {"lse", args->lse, 4, true},
     };
-    for (size_t i = 0; i < sizeof(pointers) / sizeof(*pointers); i++) {
-        const ftj_status status =
-            ftj_check_argument(attn, pointers[i].name, pointers[i].pointer, pointers[i].alignment);
-        if (status)
-            return status;
-    }
     params->o_a = ftj_address(args->o_a);
     params->lse_a = ftj_address(args->lse_a);
     params->o_b = ftj_address(args->o_b);
@@ -290,5 +230,5 @@ ftj_status ftj_args_merge(const struct ftj_attention *attn, const ftj_merge_args
     params->o = ftj_address(args->o);
     params->lse = ftj_address(args->lse);
     params->rows = args->rows;
-    return ftj_check_optional(attn, "lse", args->lse, sizeof(float));
+    return ftj_check_pointers(attn, pointers, sizeof(pointers) / sizeof(*pointers));
 }

@@ -2,37 +2,44 @@
 /* One check per argument; the first fault found is the sentence. */
 #include "runtime/args_check.h"
 
-#define VECTOR_BYTES 16u
-
-/* A pointer the kernel will follow: there, aligned, and memory of this device. */
-ftj_status ftj_check_argument(const struct ftj_attention *attn, const char *name,
-                              const void *pointer, size_t alignment)
+static ftj_status check_pointer(const struct ftj_attention *attn, const struct ftj_pointer *pointer)
 {
     struct ftj_context *ctx = attn->ctx;
-    if (!pointer)
-        return ftj_fail(&ctx->log, FTJ_E_INVALID, "%s is NULL; it must point to device memory",
-                        name);
-    if ((uintptr_t)pointer % alignment)
-        return ftj_fail(&ctx->log, FTJ_E_INVALID, "%s is %p; it must be aligned to %zu bytes", name,
-                        pointer, alignment);
-    return ctx->backend.ops->check_pointer(&ctx->backend, name, pointer);
-}
-
-ftj_status ftj_check_optional(const struct ftj_attention *attn, const char *name,
-                              const void *pointer, size_t alignment)
-{
-    return pointer ? ftj_check_argument(attn, name, pointer, alignment) : FTJ_OK;
-}
-
-ftj_status ftj_check_stride(const struct ftj_attention *attn, const char *name, int64_t stride,
-                            int64_t least, int64_t multiple)
-{
-    if (!stride || (stride >= least && stride % multiple == 0))
+    if (!pointer->address && pointer->is_optional)
         return FTJ_OK;
-    return ftj_fail(&attn->ctx->log, FTJ_E_INVALID,
-                    "%s is %lld elements; allowed: 0 (dense), or at least %lld and a multiple of "
-                    "%lld",
-                    name, (long long)stride, (long long)least, (long long)multiple);
+    if (!pointer->address)
+        return ftj_fail(&ctx->log, FTJ_E_INVALID, "%s is NULL; it must point to device memory",
+                        pointer->name);
+    if ((uintptr_t)pointer->address % pointer->alignment)
+        return ftj_fail(&ctx->log, FTJ_E_INVALID, "%s is %p; it must be aligned to %zu bytes",
+                        pointer->name, pointer->address, pointer->alignment);
+    return ctx->backend.ops->check_pointer(&ctx->backend, pointer->name, pointer->address);
+}
+
+ftj_status ftj_check_pointers(const struct ftj_attention *attn, const struct ftj_pointer *pointers,
+                              size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        const ftj_status status = check_pointer(attn, &pointers[i]);
+        if (status)
+            return status;
+    }
+    return FTJ_OK;
+}
+
+ftj_status ftj_check_strides(const struct ftj_attention *attn, const struct ftj_stride *strides,
+                             size_t count, int64_t multiple)
+{
+    const int64_t least = attn->desc.kv.shape.head_dim;
+    for (size_t i = 0; i < count; i++) {
+        const int64_t elements = strides[i].elements;
+        if (elements && (elements < least || elements % multiple))
+            return ftj_fail(
+                &attn->ctx->log, FTJ_E_INVALID,
+                "%s is %lld elements; allowed: 0 (dense), or at least %lld and a multiple of %lld",
+                strides[i].name, (long long)elements, (long long)least, (long long)multiple);
+    }
+    return FTJ_OK;
 }
 
 uint64_t ftj_address(const void *pointer)
@@ -45,12 +52,18 @@ int64_t ftj_or_dense(int64_t stride, int64_t dense)
     return stride ? stride : dense;
 }
 
+float ftj_score_scale(const struct ftj_attention *attn)
+{
+    const float log2e = 1.44269504f;
+    return attn->desc.softcap > 0.0f ? attn->desc.sm_scale : attn->desc.sm_scale * log2e;
+}
+
 /* ---- the cache --------------------------------------------------------------------------------
  */
 
 static uint32_t row_alignment(const ftj_kv_array *array)
 {
-    uint32_t alignment = VECTOR_BYTES;
+    uint32_t alignment = FTJ_VECTOR_BYTES;
     while (array->row_bytes % alignment)
         alignment /= 2;
     return alignment;
@@ -78,7 +91,8 @@ static ftj_status set_packed(const struct ftj_attention *attn, const ftj_kv_cach
     set_array(cache->packed, &kv->v.codes, &params->v.codes);
     set_array(cache->packed, &kv->v.row_scales, &params->v.row_scales);
     set_array(cache->packed, &kv->v.block_scales, &params->v.block_scales);
-    return ftj_check_argument(attn, "cache.packed", cache->packed, VECTOR_BYTES);
+    const struct ftj_pointer packed = {"cache.packed", cache->packed, FTJ_VECTOR_BYTES, false};
+    return ftj_check_pointers(attn, &packed, 1);
 }
 
 static ftj_status set_arrays(const struct ftj_attention *attn, const ftj_kv_cache *cache,
@@ -103,9 +117,10 @@ static ftj_status set_arrays(const struct ftj_attention *attn, const ftj_kv_cach
     for (size_t i = 0; i < sizeof(arrays) / sizeof(*arrays); i++) {
         if (!arrays[i].array->row_bytes)
             continue;
-        const ftj_status status =
-            ftj_check_argument(attn, arrays[i].name, arrays[i].pointer,
-                               attn->copies_spans ? VECTOR_BYTES : row_alignment(arrays[i].array));
+        const struct ftj_pointer pointer = {
+            arrays[i].name, arrays[i].pointer,
+            attn->copies_spans ? FTJ_VECTOR_BYTES : row_alignment(arrays[i].array), false};
+        const ftj_status status = ftj_check_pointers(attn, &pointer, 1);
         if (status)
             return status;
         set_array(arrays[i].pointer, arrays[i].array, arrays[i].params);
@@ -116,9 +131,12 @@ static ftj_status set_arrays(const struct ftj_attention *attn, const ftj_kv_cach
 ftj_status ftj_set_cache(const struct ftj_attention *attn, const ftj_kv_cache *cache,
                          ftj_cache_params *params)
 {
-    if (!cache->num_pages)
+    const uint64_t most = INT64_MAX / attn->desc.kv.shape.page_size; /* slots have 63 bits */
+    if (!cache->num_pages || cache->num_pages > most)
         return ftj_fail(&attn->ctx->log, FTJ_E_INVALID,
-                        "cache.num_pages is 0; it must be the number of pages of the pool");
+                        "cache.num_pages is %llu; it must be the number of pages of the pool, 1 to "
+                        "%llu",
+                        (unsigned long long)cache->num_pages, (unsigned long long)most);
     if (attn->desc.kv.shape.order == FTJ_KV_PACKED)
         return set_packed(attn, cache, params);
     return set_arrays(attn, cache, params);
@@ -133,28 +151,23 @@ ftj_status ftj_set_requests(const struct ftj_attention *attn, const ftj_requests
     params->batch = requests->batch;
     params->window = attn->desc.window;
     if (attn->desc.table == FTJ_TABLE_SLOTS) {
-        ftj_status status =
-            ftj_check_argument(attn, "requests.indptr", requests->indptr, sizeof(int32_t));
-        if (status)
-            return status;
-        status = ftj_check_argument(attn, "requests.indices", requests->indices, sizeof(int32_t));
+        const struct ftj_pointer slots[] = {
+            {"requests.indptr", requests->indptr, sizeof(int32_t), false},
+            {"requests.indices", requests->indices, sizeof(int32_t), false}};
         params->indptr = ftj_address(requests->indptr);
         params->table = ftj_address(requests->indices);
-        return status;
+        return ftj_check_pointers(attn, slots, 2);
     }
     if (requests->block_table_stride < 1)
         return ftj_fail(&attn->ctx->log, FTJ_E_INVALID,
                         "requests.block_table_stride is %lld; it must be the table's width, 1 or "
                         "more",
                         (long long)requests->block_table_stride);
-    ftj_status status =
-        ftj_check_argument(attn, "requests.lengths", requests->lengths, sizeof(int32_t));
-    if (status)
-        return status;
-    status =
-        ftj_check_argument(attn, "requests.block_table", requests->block_table, sizeof(int32_t));
+    const struct ftj_pointer blocks[] = {
+        {"requests.lengths", requests->lengths, sizeof(int32_t), false},
+        {"requests.block_table", requests->block_table, sizeof(int32_t), false}};
     params->lengths = ftj_address(requests->lengths);
     params->table = ftj_address(requests->block_table);
     params->table_stride = requests->block_table_stride;
-    return status;
+    return ftj_check_pointers(attn, blocks, 2);
 }

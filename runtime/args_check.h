@@ -6,17 +6,33 @@
 #include "runtime/attention_state.h"
 #include "templates/block/params.h"
 
-/* A pointer the kernel will follow: there, aligned, and memory of this device. */
-FTJ_NODISCARD ftj_status ftj_check_argument(const struct ftj_attention *attn, const char *name,
-                                            const void *pointer, size_t alignment);
-/* The same, but NULL will do. */
-FTJ_NODISCARD ftj_status ftj_check_optional(const struct ftj_attention *attn, const char *name,
-                                            const void *pointer, size_t alignment);
-FTJ_NODISCARD ftj_status ftj_check_stride(const struct ftj_attention *attn, const char *name,
-                                          int64_t stride, int64_t least, int64_t multiple);
+#define FTJ_VECTOR_BYTES    16u /* what kernels load at once: of a row of Q, O or 16-bit K and V */
+#define FTJ_VECTOR_ELEMENTS 8
+
+/* An argument the kernel will follow: where there, aligned, and memory of this device. */
+struct ftj_pointer {
+    const char *name;
+    const void *address;
+    size_t alignment;
+    bool is_optional; /* NULL will do */
+};
+FTJ_NODISCARD ftj_status ftj_check_pointers(const struct ftj_attention *attn,
+                                            const struct ftj_pointer *pointers, size_t count);
+
+/* A stride between rows: 0, or at least head_dim and a multiple of so many elements. */
+struct ftj_stride {
+    const char *name;
+    int64_t elements;
+};
+FTJ_NODISCARD ftj_status ftj_check_strides(const struct ftj_attention *attn,
+                                           const struct ftj_stride *strides, size_t count,
+                                           int64_t multiple);
 
 uint64_t ftj_address(const void *pointer);
 int64_t ftj_or_dense(int64_t stride, int64_t dense);
+
+/* What a score is multiplied by before 2 is raised to it, or before it is capped. */
+float ftj_score_scale(const struct ftj_attention *attn);
 
 FTJ_NODISCARD ftj_status ftj_set_cache(const struct ftj_attention *attn, const ftj_kv_cache *cache,
                                        ftj_cache_params *params);

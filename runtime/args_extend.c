@@ -6,59 +6,34 @@
 #include "runtime/args_check.h"
 #include "runtime/workspace.h"
 
-#define VECTOR_BYTES 16u
-#define PANEL_DIMS   64u        /* of a row, that a tensor copy brings: 128 bytes */
-#define MAX_ROWS     (1u << 30) /* of one kv head: rows and positions are 31 bits in the kernel */
+#define PANEL_DIMS 64u        /* of a row, that a tensor copy brings: 128 bytes */
+#define MAX_ROWS   (1u << 30) /* of one kv head: rows and positions are 31 bits in the kernel */
 
-static ftj_status check_strides(const struct ftj_attention *attn, const ftj_extend_args *args)
-{
-    const int64_t head_dim = attn->desc.kv.shape.head_dim;
-    const struct {
-        const char *name;
-        int64_t stride;
-    } strides[] = {{"q_token_stride", args->q_token_stride},
-                   {"q_head_stride", args->q_head_stride},
-                   {"o_token_stride", args->o_token_stride},
-                   {"o_head_stride", args->o_head_stride},
-                   {"k_new_token_stride", args->k_new_token_stride},
-                   {"k_new_head_stride", args->k_new_head_stride},
-                   {"v_new_token_stride", args->v_new_token_stride},
-                   {"v_new_head_stride", args->v_new_head_stride}};
-    for (size_t i = 0; i < sizeof(strides) / sizeof(*strides); i++) {
-        const ftj_status status =
-            ftj_check_stride(attn, strides[i].name, strides[i].stride, head_dim, 8);
-        if (status)
-            return status;
-    }
-    return FTJ_OK;
-}
-
-static ftj_status check_pointers(const struct ftj_attention *attn, const ftj_extend_args *args)
+static ftj_status check_rows(const struct ftj_attention *attn, const ftj_extend_args *args)
 {
     const bool has_new = args->k_new || args->v_new;
-    const struct {
-        const char *name;
-        const void *pointer;
-        size_t alignment;
-        bool required;
-    } pointers[] = {
-        {"qo_indptr", args->qo_indptr, sizeof(int32_t), true},
-        {"q", args->q, VECTOR_BYTES, true},
-        {"o", args->o, VECTOR_BYTES, true},
-        {"lse", args->lse, sizeof(float), false},
-        {"sinks", args->sinks, sizeof(float), false},
-        {"k_new", args->k_new, VECTOR_BYTES, has_new},
-        {"v_new", args->v_new, VECTOR_BYTES, has_new},
+    const struct ftj_stride strides[] = {{"q_token_stride", args->q_token_stride},
+                                         {"q_head_stride", args->q_head_stride},
+                                         {"o_token_stride", args->o_token_stride},
+                                         {"o_head_stride", args->o_head_stride},
+                                         {"k_new_token_stride", args->k_new_token_stride},
+                                         {"k_new_head_stride", args->k_new_head_stride},
+                                         {"v_new_token_stride", args->v_new_token_stride},
+                                         {"v_new_head_stride", args->v_new_head_stride}};
+    const ftj_status status =
+        ftj_check_strides(attn, strides, sizeof(strides) / sizeof(*strides), FTJ_VECTOR_ELEMENTS);
+    if (status)
+        return status;
+    const struct ftj_pointer pointers[] = {
+        {"qo_indptr", args->qo_indptr, sizeof(int32_t), false},
+        {"q", args->q, FTJ_VECTOR_BYTES, false},
+        {"o", args->o, FTJ_VECTOR_BYTES, false},
+        {"lse", args->lse, sizeof(float), true},
+        {"sinks", args->sinks, sizeof(float), true},
+        {"k_new", args->k_new, FTJ_VECTOR_BYTES, !has_new},
+        {"v_new", args->v_new, FTJ_VECTOR_BYTES, !has_new},
     };
-    for (size_t i = 0; i < sizeof(pointers) / sizeof(*pointers); i++) {
-        if (!pointers[i].pointer && !pointers[i].required)
-            continue;
-        const ftj_status status =
-            ftj_check_argument(attn, pointers[i].name, pointers[i].pointer, pointers[i].alignment);
-        if (status)
-            return status;
-    }
-    return FTJ_OK;
+    return ftj_check_pointers(attn, pointers, sizeof(pointers) / sizeof(*pointers));
 }
 
 static ftj_status set_workspace(const struct ftj_attention *attn, const ftj_extend_args *args,
@@ -71,11 +46,12 @@ static ftj_status set_workspace(const struct ftj_attention *attn, const ftj_exte
         return ftj_fail(&attn->ctx->log, FTJ_E_INVALID,
                         "workspace_bytes is %zu; an extend needs %zu", args->workspace_bytes,
                         bytes);
+    const struct ftj_pointer workspace = {"workspace", args->workspace, 256, false};
     const uint64_t base = ftj_address(args->workspace);
     params->partial_out = base + plan.partial_out;
     params->partial_state = base + plan.partial_state;
     params->splits = base + plan.splits;
-    return ftj_check_argument(attn, "workspace", args->workspace, 256);
+    return ftj_check_pointers(attn, &workspace, 1);
 }
 
 static void set_rows(const struct ftj_attention *attn, const ftj_extend_args *args,
@@ -160,17 +136,13 @@ ftj_status ftj_args_tensors(const struct ftj_attention *attn, const ftj_extend_a
 ftj_status ftj_args_extend(const struct ftj_attention *attn, const ftj_extend_args *args,
                            ftj_extend_params *params)
 {
-    const float log2e = 1.44269504f;
     memset(params, 0, sizeof(*params));
     if (args->num_queries > MAX_ROWS / attn->group)
         return ftj_fail(
             &attn->ctx->log, FTJ_E_INVALID,
             "num_queries is %u; at most %u fit one call with %u query heads per kv head",
             args->num_queries, MAX_ROWS / attn->group, attn->group);
-    ftj_status status = check_strides(attn, args);
-    if (status)
-        return status;
-    status = check_pointers(attn, args);
+    ftj_status status = check_rows(attn, args);
     if (status)
         return status;
     status = set_workspace(attn, args, params);
@@ -187,7 +159,6 @@ ftj_status ftj_args_extend(const struct ftj_attention *attn, const ftj_extend_ar
     params->group_inverse = UINT32_MAX / params->group;
     params->block_rows = attn->extend_rows;
     params->softcap = attn->desc.softcap;
-    params->score_scale =
-        attn->desc.softcap > 0.0f ? attn->desc.sm_scale : attn->desc.sm_scale * log2e;
+    params->score_scale = ftj_score_scale(attn);
     return ftj_set_cache(attn, &args->cache, &params->cache);
 }

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/environment.h"
 #include "runtime/kernel.h"
 
 static ftj_status open_backend(struct ftj_context *ctx, const ftj_settings *settings)
@@ -39,14 +40,14 @@ static ftj_status find_compiler(struct ftj_context *ctx, const ftj_settings *set
 /* FTJIT_NO_COMPILE and FTJIT_SEALED. */
 static ftj_status read_seal(const struct ftj_log *log, enum ftj_seal *seal)
 {
-    const char *no_compile = getenv("FTJIT_NO_COMPILE");
-    const char *sealed = getenv("FTJIT_SEALED");
-    if (sealed && *sealed && strcmp(sealed, "count") != 0 && strcmp(sealed, "error") != 0)
+    const char *no_compile = ftj_variable("FTJIT_NO_COMPILE");
+    const char *sealed = ftj_variable("FTJIT_SEALED");
+    if (sealed && strcmp(sealed, "count") != 0 && strcmp(sealed, "error") != 0)
         return ftj_fail(log, FTJ_E_INVALID, "FTJIT_SEALED is \"%s\"; allowed: count, error",
                         sealed);
-    if (no_compile && *no_compile && strcmp(no_compile, "0") != 0)
+    if (no_compile && strcmp(no_compile, "0") != 0)
         *seal = FTJ_SEAL_NOTHING;
-    else if (sealed && *sealed)
+    else if (sealed)
         *seal = *sealed == 'e' ? FTJ_SEAL_ERROR : FTJ_SEAL_COUNT;
     else
         *seal = FTJ_SEAL_NONE;

@@ -2,10 +2,10 @@
 #include "runtime/driver.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/dynlib.h"
+#include "base/environment.h"
 
 #define RESULT_TEXT_SIZE 256
 
@@ -30,10 +30,10 @@ static ftj_status open_library(struct ftj_driver *driver, const char *path,
 {
     const char *source = "the setting driver_path";
     if (!path || !*path) {
-        path = getenv("FTJIT_CUDA_DRIVER");
+        path = ftj_variable("FTJIT_CUDA_DRIVER");
         source = "FTJIT_CUDA_DRIVER";
     }
-    const bool is_named = path && *path;
+    const bool is_named = path != NULL;
     const char *const only[] = {path, NULL};
 
     struct ftj_text tried = {0};

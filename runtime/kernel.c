@@ -240,7 +240,7 @@ static ftj_status build(void *data, void **value)
                         lookup->source.template_id);
     struct ftj_kernel *kernel = calloc(1, sizeof(*kernel));
     if (!kernel)
-        return FTJ_E_NO_MEMORY;
+        return ftj_fail(&ctx->log, FTJ_E_NO_MEMORY, "no memory for a kernel");
     kernel->variant = lookup->variant;
     kernel->config = lookup->config;
 

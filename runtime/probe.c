@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "runtime/probe.h"
 
-#include <stdlib.h>
+#include "base/environment.h"
 
 /* Numbers the driver is asked for, read in one loop so that each failure names its attribute. */
 struct answers {
@@ -98,7 +98,7 @@ ftj_status ftj_probe(const struct ftj_driver *driver, int ordinal, const char *f
         return ftj_driver_fail(driver, log, FTJ_E_DRIVER, result, "cuDeviceTotalMem");
     found.memory_bytes = memory_bytes;
 
-    const char *narrowing = features ? features : getenv("FTJIT_FEATURES");
+    const char *narrowing = features ? features : ftj_variable("FTJIT_FEATURES");
     found.probed = found.features;
     if (narrowing)
         status = ftj_features_narrow(&found.features, narrowing, log);

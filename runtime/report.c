@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/environment.h"
+
 static bool write_file(const char *folder, const char *name, const char *ending, const void *data,
                        size_t size)
 {
@@ -23,10 +25,8 @@ static bool write_file(const char *folder, const char *name, const char *ending,
 void ftj_report_compile(const struct ftj_log *log, const struct ftj_key *key,
                         const struct ftj_source *source, const struct ftj_binary *binary)
 {
-    const char *parent = getenv("TMPDIR");
     char folder[256];
-    const int length =
-        snprintf(folder, sizeof(folder), "%s/ftjit-XXXXXX", parent && *parent ? parent : "/tmp");
+    const int length = snprintf(folder, sizeof(folder), "%s/ftjit-XXXXXX", ftj_temp_folder());
     char complaint[300];
     ftj_binary_complaint(binary, complaint, sizeof(complaint));
     const char *text = binary->log.data ? (const char *)binary->log.data : "";

@@ -8,12 +8,13 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "cache/cache_dir.h"
+#include "base/environment.h"
+#include "cache/trust.h"
 #include "codegen/problem_text.h"
 
 static ftj_status choose(const char *setting, const char *variable, char **path)
 {
-    const char *chosen = setting && setting[0] ? setting : ftj_cache_variable(variable);
+    const char *chosen = setting && setting[0] ? setting : ftj_variable(variable);
     if (!chosen)
         return FTJ_OK;
     *path = strdup(chosen);
@@ -43,21 +44,30 @@ void ftj_telemetry_finish(struct ftj_telemetry *telemetry)
 }
 
 /* One write at the end of the file, so that lines of many processes do not mix. A link is not
- * followed: the file may be in a folder where others can make one. */
+ * followed: the file may be in a folder where others can make one. 0, or errno's number. */
+static int append_line(const char *path, const struct ftj_text *line)
+{
+    if (line->failed || !line->data)
+        return ENOMEM;
+    const int fd =
+        open(path, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, 0600);
+    if (fd < 0)
+        return errno;
+    const ssize_t written = write(fd, line->data, line->size);
+    const int error = written < 0 ? errno : (size_t)written < line->size ? ENOSPC : 0;
+    close(fd);
+    return error;
+}
+
 static void append(const char *path, const char *what, const struct ftj_log *log,
                    const struct ftj_text *line)
 {
-    const int fd =
-        open(path, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, 0600);
-    const bool written = fd >= 0 && !line->failed && line->data &&
-                         write(fd, line->data, line->size) == (ssize_t)line->size;
+    const int error = append_line(path, line);
     struct ftj_reason reason;
-    if (!written) {
-        ftj_reason_set(&reason, errno, "%s", path);
-        ftj_say(log, FTJ_LOG_WARNING, "%s cannot be written: %s", what, reason.text);
-    }
-    if (fd >= 0)
-        close(fd);
+    if (!error)
+        return;
+    ftj_reason_set(&reason, error, "%s", path);
+    ftj_say(log, FTJ_LOG_WARNING, "%s cannot be written: %s", what, reason.text);
 }
 
 void ftj_telemetry_miss(const struct ftj_telemetry *telemetry, const struct ftj_log *log,

@@ -131,26 +131,36 @@ activations() {
     suite activations $((1 - code)) "$code" 0 "$started"
 }
 
-# Programs for the driver's side of things: contexts, capture, threads.
+# Programs for the driver's side of things: contexts, capture, threads, repeats. All at once, for none
+# needs much of the machine.
 gpu_programs() {
     started=$(date +%s)
     passed=0
     failed=0
     skipped=0
-    : >"$out/gpu.txt"
+    rm -rf "${work:?}/gpu"
+    mkdir -p "$work/gpu"
     for program in "$build"/tests/gpu/test_*; do
         if [ -d "$program" ] || [ ! -x "$program" ]; then
             continue
         fi
-        echo "# ${program##*/}" >>"$out/gpu.txt"
-        limited 150 "$program" >>"$out/gpu.txt" 2>&1
-        code=$?
-        case $code in
+        (
+            log=$work/gpu/${program##*/}
+            limited 150 "$program" >"$log.txt" 2>&1
+            code=$?
+            echo "# ended with $code" >>"$log.txt"
+            echo "$code" >"$log.rc"
+        ) &
+    done
+    wait
+    : >"$out/gpu.txt"
+    for rc in "$work"/gpu/*.rc; do
+        { echo "# $(basename "$rc" .rc)" && cat "${rc%.rc}.txt"; } >>"$out/gpu.txt"
+        case $(cat "$rc") in
         0) passed=$((passed + 1)) ;;
         77) skipped=$((skipped + 1)) ;;
         *) failed=$((failed + 1)) ;;
         esac
-        echo "# ended with $code" >>"$out/gpu.txt"
     done
     cat "$out/gpu.txt"
     suite gpu "$passed" "$failed" "$skipped" "$started"

@@ -37,11 +37,11 @@ typedef enum ftj_kv_table {
 
 /** Operations an attention is built for; or them together. */
 enum {
-    FTJ_OP_STORE = 1 << 0,
-    FTJ_OP_DECODE = 1 << 1,
-    FTJ_OP_MERGE = 1 << 2,
-    FTJ_OP_GENERIC = 1 << 3,
-    FTJ_OP_EXTEND = 1 << 4,
+    FTJ_OP_STORE = 1 << 0,   ///< ftj_kv_store()
+    FTJ_OP_DECODE = 1 << 1,  ///< ftj_attention_decode()
+    FTJ_OP_MERGE = 1 << 2,   ///< ftj_state_merge()
+    FTJ_OP_GENERIC = 1 << 3, ///< ftj_attention_generic()
+    FTJ_OP_EXTEND = 1 << 4,  ///< ftj_attention_extend()
 };
 
 /**
@@ -86,7 +86,11 @@ typedef struct ftj_attention_desc {
  *         FTJ_E_COMPILER     a kernel is not in the cache and no compiler was found;
  *         FTJ_E_COMPILE      the sentence names the file with the source and the log;
  *         FTJ_E_CAPTURE      a kernel is not in memory, and a stream is being captured;
- *         FTJ_E_SEALED       a kernel is in no cache, and ftj_context_seal() was called;
+ *         FTJ_E_SEALED       a kernel is in no cache, and the context is sealed;
+ *         FTJ_E_DAMAGED      the driver refuses a kernel that was compiled now: it is older than
+ *                            the compiler, as the sentence then says;
+ *         FTJ_E_LAUNCH       a block of a kernel does not fit an SM of the device;
+ *         FTJ_E_IO           the CPU target finds no folder to compile in;
  *         FTJ_E_DRIVER, FTJ_E_NO_MEMORY.
  */
 FTJ_API FTJ_NODISCARD ftj_status ftj_attention_create(ftj_context *ctx,
@@ -99,7 +103,7 @@ FTJ_API void ftj_attention_destroy(ftj_attention *attn);
 /** New rows into the cache. */
 typedef struct ftj_store_args {
     ftj_kv_cache cache;
-    const void *k;          ///< [T, H, D] store_dtype, unit stride in D
+    const void *k;          ///< [T, H, D] store_dtype, unit stride in D, aligned to an element
     const void *v;          ///< likewise, with strides of its own
     int64_t k_token_stride; ///< elements; 0: H * D
     int64_t k_head_stride;  ///< elements; 0: D
@@ -118,8 +122,12 @@ typedef struct ftj_store_args {
  * Rows are encoded exactly as docs/formats.md says, the same bytes on every device. Two tokens
  * with one slot in one call: the slot ends as one of the two.
  *
- * @return FTJ_OK, or FTJ_E_INVALID before any launch (a pointer is missing, misaligned, host
- *         memory or another device's; the sentence says which), or FTJ_E_LAUNCH.
+ * @return FTJ_OK, or
+ *         FTJ_E_INVALID  before any launch: the operation is not one of desc.ops, or an argument is
+ *                        out of range, missing, misaligned, host memory or another device's; the
+ *                        sentence says which;
+ *         FTJ_E_LAUNCH   the driver refused the launch, or (on the CPU) the kernel failed;
+ *         FTJ_E_DRIVER, FTJ_E_NO_MEMORY.
  */
 FTJ_API FTJ_NODISCARD ftj_status ftj_kv_store(ftj_attention *attn, const ftj_store_args *args,
                                               struct CUstream_st *stream);
@@ -187,7 +195,7 @@ typedef struct ftj_extend_args {
     ftj_requests requests;    ///< lengths count the new tokens too
     const int32_t *qo_indptr; ///< [B + 1] queries qo_indptr[r] to qo_indptr[r + 1] are request r's
     uint32_t num_queries;     ///< TQ, at least qo_indptr[B]; rows past that are left as they are;
-                              ///< 0 launches nothing
+                              ///< 0 launches nothing; at most 2^30 / (HQ / H)
     uint32_t max_queries;     ///< the most queries that a request of this call, or of its replays,
                               ///< has. With desc.short_queries it chooses the kernels: decode's
                               ///< up to that many, extend's above it; 0: not known, decode's if
@@ -237,6 +245,11 @@ typedef struct ftj_generic_args {
     const int32_t *q_positions; ///< [TQ] position; sees keys j <= position; NULL: the last key
 } ftj_generic_args;
 
+/**
+ * The same O and LSE as a decode or an extend, each query by itself and all of it in fp32.
+ *
+ * For tests and for shapes that nothing else serves; slow. @return as ftj_kv_store().
+ */
 FTJ_API FTJ_NODISCARD ftj_status ftj_attention_generic(ftj_attention *attn,
                                                        const ftj_generic_args *args,
                                                        struct CUstream_st *stream);
@@ -252,7 +265,7 @@ typedef struct ftj_merge_args {
     uint64_t rows; ///< B * HQ, say; 0 launches nothing
 } ftj_merge_args;
 
-/** Merge states: (0, -inf) is neutral; two of them give (0, -inf). */
+/** Merge states: (0, -inf) is neutral; two of them give (0, -inf). @return as ftj_kv_store(). */
 FTJ_API FTJ_NODISCARD ftj_status ftj_state_merge(ftj_attention *attn, const ftj_merge_args *args,
                                                  struct CUstream_st *stream);
 

@@ -55,7 +55,8 @@ typedef struct ftj_settings {
                                    ///< WSL's folder and the usual ones
     const char *compiler_path;     ///< libnvrtc (CUDA) or the C++ compiler (CPU); NULL:
                                    ///< FTJIT_NVRTC or FTJIT_CXX, then the usual places
-    bool no_cache;                 ///< keep compiled kernels in memory only
+    bool no_cache;                 ///< keep compiled kernels in memory only; cache_path is not
+                                   ///< looked into either
     ftj_log_fn log;                ///< NULL: errors and warnings to nobody, see ftj_last_error()
     void *log_data;                ///< kept until destroy
     ftj_log_level log_level;       ///< sentences above this level are dropped
@@ -124,10 +125,13 @@ typedef struct ftj_stats {
  *                 Untouched on failure.
  *
  * @return FTJ_OK, or
- *         FTJ_E_INVALID    a setting names no such device or feature;
- *         FTJ_E_DRIVER     no driver (the sentence lists what was tried), or it failed;
- *         FTJ_E_UNSUPPORTED the device is older than compute capability 7.5;
+ *         FTJ_E_INVALID      a setting or a variable is not allowed, or names no such device or
+ *                            feature;
+ *         FTJ_E_DRIVER       no driver (the sentence lists what was tried), or it failed;
+ *         FTJ_E_UNSUPPORTED  the device is older than compute capability 7.5;
  *         FTJ_E_NO_MEMORY.
+ *
+ * A cache or a compiler that is not there, or cannot be used, is no failure.
  */
 FTJ_API FTJ_NODISCARD ftj_status ftj_context_create(const ftj_settings *settings,
                                                     ftj_context **out);

@@ -99,7 +99,8 @@ typedef struct ftj_kv_cache {
     void *v_codes;
     void *v_row_scales;
     void *v_block_scales;
-    uint64_t num_pages; ///< pages there are; slots at or past num_pages * page_size do not exist
+    uint64_t num_pages; ///< pages there are, 1 or more; slots at or past num_pages * page_size,
+                        ///< which is below 2^63, do not exist
 } ftj_kv_cache;
 
 /** Name of a format, "16bit", "fp8", "nvfp4", and of an order, "packed", "hnd", "nhd". Static. */

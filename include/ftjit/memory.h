@@ -3,6 +3,9 @@
  * Device memory and streams for programs that have no allocator of their own (tests, benches,
  * examples). Engines pass their own pointers instead. On the CPU device these are malloc, memcpy
  * and streams that are always idle.
+ *
+ * Any thread. Failures are FTJ_E_NO_MEMORY, FTJ_E_DRIVER, or FTJ_E_INVALID in a forked child; `out`
+ * is untouched by them. NULL is fine where something is freed or destroyed.
  */
 #ifndef FTJIT_MEMORY_H
 #define FTJIT_MEMORY_H

@@ -7,6 +7,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "base/environment.h"
 #include "runtime/backend.h"
 #include "runtime/cpu/cpu_grid.h"
 #include "runtime/cpu/cpu_module.h"
@@ -231,7 +232,7 @@ ftj_status ftj_cpu_backend_init(struct ftj_backend *backend, const ftj_settings 
     ftj_status status = describe(log, &opened.device);
     if (status)
         return status;
-    const char *names = settings->features ? settings->features : getenv("FTJIT_FEATURES");
+    const char *names = settings->features ? settings->features : ftj_variable("FTJIT_FEATURES");
     if (names)
         status = ftj_features_narrow(&opened.device.features, names, log);
     if (status)

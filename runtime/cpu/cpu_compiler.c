@@ -6,9 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
+#include "base/environment.h"
 #include "codegen/inline_source.h"
 #include "runtime/backend.h"
 #include "runtime/cpu/cpu_context.h"
@@ -68,10 +69,10 @@ static ftj_status workplace_init(struct workplace *place, const struct ftj_log *
 {
     struct workplace made = {0};
     const int length =
-        snprintf(made.folder, sizeof(made.folder), "%s/ftjit-XXXXXX", ftj_cpu_temp_folder());
+        snprintf(made.folder, sizeof(made.folder), "%s/ftjit-XXXXXX", ftj_temp_folder());
     if (length >= (int)sizeof(made.folder) || !mkdtemp(made.folder)) {
         return ftj_fail(log, FTJ_E_IO, "no private folder can be made in %s to compile in: %s",
-                        ftj_cpu_temp_folder(), strerror(errno));
+                        ftj_temp_folder(), strerror(errno));
     }
     snprintf(made.source, sizeof(made.source), "%s/kernel.cpp", made.folder);
     snprintf(made.object, sizeof(made.object), "%s/kernel.so", made.folder);
@@ -123,13 +124,6 @@ static ftj_status run_compiler(struct ftj_compiler *compiler, const struct workp
     return FTJ_E_COMPILE;
 }
 
-static uint64_t now_us(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000u + (uint64_t)now.tv_nsec / 1000u;
-}
-
 static ftj_status compile(struct ftj_compiler *compiler, const struct ftj_source *source,
                           struct ftj_binary *binary)
 {
@@ -139,7 +133,7 @@ static ftj_status compile(struct ftj_compiler *compiler, const struct ftj_source
                         "or name it in FTJIT_CXX",
                         source->template_id, compiler->missing);
     }
-    const uint64_t start_us = now_us();
+    const uint64_t start_us = ftj_now_us();
     struct workplace place = {0};
     struct ftj_text unit = {0};
     ftj_status status = ftj_inline_source(ftj_templates, ftj_num_templates, source->template_id,
@@ -153,7 +147,7 @@ static ftj_status compile(struct ftj_compiler *compiler, const struct ftj_source
     if (status)
         goto cleanup;
     status = run_compiler(compiler, &place, binary);
-    binary->compile_us = (uint32_t)(now_us() - start_us);
+    binary->compile_us = (uint32_t)(ftj_now_us() - start_us);
 
 cleanup:
     workplace_finish(&place);
@@ -186,8 +180,8 @@ ftj_status ftj_host_compiler_find(struct ftj_compiler *compiler, const char *pat
     if (status)
         return status;
     if (!path || !*path)
-        path = getenv("FTJIT_CXX");
-    const bool is_named = path && *path;
+        path = ftj_variable("FTJIT_CXX");
+    const bool is_named = path != NULL;
 
     struct ftj_text tried = {0};
     for (size_t i = 0; i < (is_named ? 1 : NUM_NAMES); i++) {

@@ -9,13 +9,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define CLOSE_ON_EXEC 1u /* MFD_CLOEXEC, which old headers lack */
+#include "base/environment.h"
 
-const char *ftj_cpu_temp_folder(void)
-{
-    const char *folder = getenv("TMPDIR");
-    return folder && *folder ? folder : "/tmp";
-}
+#define CLOSE_ON_EXEC 1u /* MFD_CLOEXEC, which old headers lack */
 
 /* In memory, which works where every folder is read-only or forbids programs; else on disk. */
 int ftj_cpu_file_open(void)
@@ -27,8 +23,7 @@ int ftj_cpu_file_open(void)
         return file;
 #endif
     char path[512];
-    if (snprintf(path, sizeof(path), "%s/ftjit-XXXXXX", ftj_cpu_temp_folder()) >=
-        (int)sizeof(path)) {
+    if (snprintf(path, sizeof(path), "%s/ftjit-XXXXXX", ftj_temp_folder()) >= (int)sizeof(path)) {
         errno = ENAMETOOLONG;
         return -1;
     }

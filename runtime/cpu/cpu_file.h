@@ -5,9 +5,6 @@
 
 #include "base/bytes.h"
 
-/* Folder for private files: TMPDIR, else /tmp. Borrowed from the environment. */
-const char *ftj_cpu_temp_folder(void);
-
 /* An empty file of this process alone, or -1 with errno set. The caller closes it. */
 int ftj_cpu_file_open(void);
 /* Append; false with errno set. */

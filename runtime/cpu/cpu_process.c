@@ -2,26 +2,16 @@
 #include "runtime/cpu/cpu_process.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
-#include <spawn.h>
-#include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
+#include "base/environment.h"
+#include "base/program.h"
 #include "runtime/cpu/cpu_file.h"
-
-extern char **environ;
-
-static bool is_program(const char *path)
-{
-    struct stat about;
-    return !stat(path, &about) && S_ISREG(about.st_mode) && !access(path, X_OK);
-}
 
 bool ftj_cpu_process_find(const char *name, char *path, size_t size)
 {
@@ -30,16 +20,16 @@ bool ftj_cpu_process_find(const char *name, char *path, size_t size)
         if (name_size > size)
             return false;
         memcpy(path, name, name_size);
-        return is_program(path);
+        return ftj_is_program(path);
     }
-    const char *folder = getenv("PATH");
+    const char *folder = ftj_variable("PATH");
     while (folder && *folder) {
         const size_t length = strcspn(folder, ":");
         if (length > 0 && length + 1 + name_size <= size) {
             memcpy(path, folder, length);
             path[length] = '/';
             memcpy(path + length + 1, name, name_size);
-            if (is_program(path))
+            if (ftj_is_program(path))
                 return true;
         }
         folder += length + (folder[length] == ':');
@@ -47,54 +37,10 @@ bool ftj_cpu_process_find(const char *name, char *path, size_t size)
     return false;
 }
 
-/* Nothing to read, both outputs into `output`. No signal is blocked, and the host's way with
- * SIGCHLD is not the child's, which has children of its own. */
-static int spawn(const char *const *argv, int output, pid_t *child)
-{
-    posix_spawn_file_actions_t actions;
-    posix_spawnattr_t attributes;
-    int error = posix_spawn_file_actions_init(&actions);
-    if (error)
-        return error;
-    error = posix_spawnattr_init(&attributes);
-    if (error) {
-        posix_spawn_file_actions_destroy(&actions);
-        return error;
-    }
-    sigset_t signals;
-    sigemptyset(&signals);
-    posix_spawnattr_setsigmask(&attributes, &signals);
-    sigaddset(&signals, SIGCHLD);
-    posix_spawnattr_setsigdefault(&attributes, &signals);
-    posix_spawnattr_setpgroup(&attributes, 0); /* its own, to be ended with all it has started */
-    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF |
-                                              POSIX_SPAWN_SETPGROUP);
-
-    error = posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-    if (!error)
-        error = posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO);
-    if (!error)
-        error = posix_spawn_file_actions_adddup2(&actions, output, STDERR_FILENO);
-    if (!error) {
-        error = posix_spawn(child, argv[0], &actions, &attributes, (char *const *)(uintptr_t)argv,
-                            environ);
-    }
-    posix_spawnattr_destroy(&attributes);
-    posix_spawn_file_actions_destroy(&actions);
-    return error;
-}
-
-static uint64_t now_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000u + (uint64_t)now.tv_nsec / 1000000u;
-}
-
 /* Wait for a child's end, but not for ever; waitpid()'s answer. */
 static pid_t wait_for_end(pid_t child, uint32_t timeout_s, int *fate, bool *is_late)
 {
-    const uint64_t deadline_ms = now_ms() + (uint64_t)timeout_s * 1000u;
+    const uint64_t deadline_us = ftj_now_us() + (uint64_t)timeout_s * 1000000u;
     const struct timespec pause = {.tv_nsec = 2000000};
     *is_late = false;
     for (;;) {
@@ -103,7 +49,7 @@ static pid_t wait_for_end(pid_t child, uint32_t timeout_s, int *fate, bool *is_l
             return ended;
         if (ended == 0)
             nanosleep(&pause, NULL);
-        if (!*is_late && now_ms() >= deadline_ms)
+        if (!*is_late && ftj_now_us() >= deadline_us)
             *is_late = kill(-child, SIGKILL) == 0;
     }
 }
@@ -141,7 +87,9 @@ bool ftj_cpu_process_run(const char *const *argv, uint32_t timeout_s, struct ftj
     pid_t child = 0;
     int ended = 0;
     bool has_run = false;
-    errno = spawn(argv, file, &child);
+    errno = ftj_program_start(
+        &(struct ftj_program){.argv = argv, .input = -1, .output = file, .has_group = true},
+        &child);
     if (errno)
         goto cleanup;
     bool is_late = false;

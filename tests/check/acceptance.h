@@ -3,7 +3,7 @@
 #ifndef FTJ_TESTS_ACCEPTANCE_H
 #define FTJ_TESTS_ACCEPTANCE_H
 
-#include "tests/check/check_attention.h"
+#include "tests/check/check_extend.h"
 
 void acceptance_o01_different_row_pitches(struct check_row *row);
 void acceptance_o02_padding_slot(struct check_row *row);
@@ -68,6 +68,11 @@ void acceptance_expect_mean(struct check_row *row, const struct attention_shape 
 void acceptance_expect_pair(struct check_row *row, const struct attention_shape *shape,
                             const float q[2], const float k[2][2], const float v[2], double o,
                             double lse, double lse_tolerance);
+
+/* One request of random inputs, in one call and in chunks of each of `sizes` queries: the same
+ * within one rounding of each row's largest value, or two where p is rounded as coarsely as O. */
+void acceptance_compare_chunks(struct check_row *row, const struct extend_shape *shape,
+                               const uint32_t *sizes, size_t num_sizes);
 
 /* All elements of a row of 512 at most. */
 void acceptance_constant_row(float value, float *row);

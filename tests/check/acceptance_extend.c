@@ -242,34 +242,42 @@ static void compare_chunk(struct check_row *row, const struct extend_case *c, ui
     }
 }
 
+void acceptance_compare_chunks(struct check_row *row, const struct extend_shape *shape,
+                               const uint32_t *sizes, size_t num_sizes)
+{
+    struct extend_case c = {0};
+    struct extend_device device = {0};
+    struct extend_result whole = {0};
+    if (!extend_case_init(&c, row, shape))
+        goto cleanup;
+    extend_case_fill_random(&c, &row->random);
+    if (!extend_device_init(&device, row, &c) || !extend_run(&device, row, &c, &whole))
+        goto cleanup;
+    for (size_t i = 0; i < num_sizes; i++) {
+        for (uint32_t begin = 0; begin < shape->q_lens[0]; begin += sizes[i]) {
+            const uint32_t left = shape->q_lens[0] - begin;
+            const uint32_t end = begin + (left < sizes[i] ? left : sizes[i]);
+            struct extend_result chunk = {0};
+            if (run_chunk(row, &device, &c, begin, end, &chunk))
+                compare_chunk(row, &c, begin, end, &whole, &chunk, num_roundings(&device));
+            extend_result_finish(&chunk);
+        }
+    }
+
+cleanup:
+    extend_result_finish(&whole);
+    extend_device_finish(&device, row);
+    extend_case_finish(&c);
+}
+
 void acceptance_chunks_equal_the_whole(struct check_row *row)
 {
     static const uint32_t sizes[3] = {64, 101, 250};
     struct extend_shape shape = {.attention = acceptance_small_shape(FTJ_KV_NVFP4, 300),
                                  .q_lens = {290}};
-    struct extend_case c = {0};
-    struct extend_device device = {0};
-    struct extend_result whole = {0};
     shape.attention.head_dim = 128;
     shape.attention.group = 2;
-    if (extend_case_init(&c, row, &shape)) {
-        extend_case_fill_random(&c, &row->random);
-        if (extend_device_init(&device, row, &c) && extend_run(&device, row, &c, &whole)) {
-            for (int i = 0; i < 3; i++) {
-                for (uint32_t begin = 0; begin < shape.q_lens[0]; begin += sizes[i]) {
-                    const uint32_t left = shape.q_lens[0] - begin;
-                    const uint32_t end = begin + (left < sizes[i] ? left : sizes[i]);
-                    struct extend_result chunk = {0};
-                    if (run_chunk(row, &device, &c, begin, end, &chunk))
-                        compare_chunk(row, &c, begin, end, &whole, &chunk, num_roundings(&device));
-                    extend_result_finish(&chunk);
-                }
-            }
-        }
-    }
-    extend_result_finish(&whole);
-    extend_device_finish(&device, row);
-    extend_case_finish(&c);
+    acceptance_compare_chunks(row, &shape, sizes, 3);
 }
 
 /* ---- refusals ---------------------------------------------------------------------------------

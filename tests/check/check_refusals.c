@@ -128,14 +128,15 @@ static void refuse_descriptors(struct check_row *row)
 static void refuse_decodes(struct check_row *row)
 {
     struct fixture fixture;
-    enum { NUM_BAD = 9 };
+    enum { NUM_BAD = 10 };
     if (fixture_init(&fixture, row)) {
         const ftj_decode_args good = fixture.device.args;
-        ftj_decode_args bad[NUM_BAD] = {good, good, good, good, good, good, good, good, good};
+        ftj_decode_args bad[NUM_BAD] = {good, good, good, good, good, good, good, good, good, good};
         const char *const words[NUM_BAD] = {
             "q is NULL|device memory", "q is|aligned|16",        "o is NULL",
             "workspace is NULL",       "workspace_bytes is",     "block_table_stride is 0",
-            "k_row_scales is NULL",    "v_block_scales is NULL", "num_pages is 0"};
+            "k_row_scales is NULL",    "v_block_scales is NULL", "num_pages is 0",
+            "num_pages is|1 to"};
         bad[0].q = NULL;
         bad[1].q = (const uint8_t *)good.q + 2;
         bad[2].o = NULL;
@@ -145,6 +146,7 @@ static void refuse_decodes(struct check_row *row)
         bad[6].cache.k_row_scales = NULL;
         bad[7].cache.v_block_scales = NULL;
         bad[8].cache.num_pages = 0;
+        bad[9].cache.num_pages = UINT64_MAX / 16 + 2; /* of 16 tokens: a few more than 2^64 slots */
         for (size_t i = 0; i < NUM_BAD; i++)
             check_refused(row, ftj_attention_decode(fixture.device.attn, &bad[i], NULL),
                           FTJ_E_INVALID, words[i]);

@@ -52,10 +52,6 @@ warned() {
 entries() {
     find "$1" -name '*.ftk' -type f | sort
 }
-# Sizes only: a compile records how long it took, and a size does not change with that.
-sizes() {
-    entries "$1" | while read -r entry; do wc -c <"$entry"; done
-}
 : >"$work/complaints"
 
 # ---- O22: a damaged entry is replaced, said once, and the answer is right -----------------------
@@ -103,6 +99,8 @@ result "O22 no temporary files"
 
 # Each checks its own answers. They start together; the barrier is tests/race/race_flight.c's.
 rounds=${FTJIT_O23_ROUNDS:-3}
+FTJIT_RECORD=$work/misses
+export FTJIT_RECORD
 kernels=$(entries "$work/sound" | wc -l)
 for round in $(seq "$rounds"); do
     rm -rf "$work/herd"
@@ -129,6 +127,18 @@ FTJIT_CACHE_DIR=$work/herd
 decode
 [ "$(compiled)" = 0 ] || complain "a second start compiled $(compiled) kernels"
 result "O23 eight cold processes, $rounds rounds"
+
+# What they missed, all of them in one file at once: whole lines, of these kernels and no others.
+unset FTJIT_RECORD
+lines=$(wc -l <"$work/misses")
+[ "$lines" -ge $((rounds * kernels)) ] || complain "$lines misses were recorded"
+found=$(sort -u "$work/misses" | wc -l)
+[ "$found" = "$kernels" ] || complain "$found different misses of $kernels kernels were recorded"
+"$ftjit" warm --list --from "$work/misses" >"$work/out" 2>"$work/err" ||
+    complain "the record cannot be read"
+found=$(wc -l <"$work/out")
+[ "$found" = "$kernels" ] || complain "the record is of $found kernels, not $kernels"
+result "FTJIT_RECORD of eight processes at once"
 
 # ---- O24: no usable cache directory -------------------------------------------------------------
 

@@ -346,21 +346,6 @@ def other_users_folders_and_no_home(work):
     assert stderr.count('memory only') == 1 and 'it belongs to user 0' in stderr, stderr
 
 
-def more_rights_than_its_user_has_no_environment(work):
-    if os.geteuid() != 0:
-        raise Skip('only root can make a set-user-id program')
-    os.chmod(work, 0o755)
-    program = os.path.join(work, 'ftjit')
-    shutil.copy(FTJIT, program)
-    os.chown(program, 12345, 12345)
-    os.chmod(program, 0o4755)
-    done = subprocess.run([program, 'cache', 'path'], user=NOBODY, capture_output=True, text=True,
-                          env={'FTJIT_CACHE_DIR': work, 'HOME': work}, check=False)
-    if done.returncode == 0 and os.statvfs(work).f_flag & os.ST_NOSUID:
-        raise Skip('the folder for temporaries is mounted nosuid')
-    assert done.returncode == 1 and 'all unset' in done.stderr, done.stdout + done.stderr
-
-
 CASES = (
     cold_then_warm_then_half, compiles_in_processes_of_their_own,
     two_at_once_compile_each_kernel_once, shards_are_a_partition,
@@ -370,7 +355,6 @@ CASES = (
     verify_finds_what_is_damaged, gc_and_clear_leave_what_is_not_ours, a_full_disk_costs_a_notice,
     a_read_only_disk_still_serves, a_quota_and_a_stale_handle_cost_a_notice,
     other_users_folders_and_no_home,
-    more_rights_than_its_user_has_no_environment,
 )
 
 

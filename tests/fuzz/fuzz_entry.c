@@ -56,7 +56,7 @@ static unsigned read_entry(const uint8_t *data, size_t size)
     struct ftj_key key = {0};
     struct ftj_entry entry = {0};
     if (!ftj_manifest_key(view.manifest, view.manifest_bytes, &key)) {
-        const ftj_status status = ftj_entry_decode(&key, data, size, &entry);
+        const ftj_status status = ftj_entry_decode(&key, FTJ_MATCH_WHOLE, data, size, &entry);
         const bool is_own = !memcmp(view.target, key.target, sizeof(key.target)) &&
                             key.manifest.size == view.manifest_bytes &&
                             !memcmp(key.manifest.data, view.manifest, view.manifest_bytes);
@@ -74,7 +74,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     sink = read_entry(data, size);
     struct ftj_entry entry = {0};
     struct ftj_key key = key_of(1);
-    if (!ftj_entry_decode_as(&key, FTJ_MATCH_STEM, data, size, &entry))
+    if (!ftj_entry_decode(&key, FTJ_MATCH_STEM, data, size, &entry))
         sink = sum(entry.code.data, entry.code.size);
     ftj_entry_finish(&entry);
     ftj_key_finish(&key);

@@ -1,12 +1,14 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # Every public header alone, in C and C++, without warnings; and a caller that has CUDA's own
-# cuda.h (acceptance case O28), for each toolkit on this machine. Prints TAP.
-# Arguments: the source folder, a C compiler, a C++ compiler or nothing.
+# cuda.h (acceptance case O28), for each toolkit on this machine; and the library, which is to export
+# what the headers declare. Prints TAP.
+# Arguments: the source folder, the library, a C compiler, a C++ compiler or nothing.
 set -u
 source_dir=$1
-cc=$2
-cxx=$3
+library=$2
+cc=$3
+cxx=$4
 warnings='-Wall -Wextra -Wpedantic -Wundef -Werror'
 number=0
 failed=0
@@ -42,6 +44,24 @@ for header in "$source_dir"/include/ftjit/*.h; do
     compile "$name alone, C++11" "$cxx" -std=c++11 -x c++ -
     compile "$name alone, C++17" "$cxx" -std=c++17 -x c++ -
 done
+
+title='the library exports what the headers declare, and nothing else'
+if exported=$(nm -D --defined-only "$library" 2>/dev/null); then
+    number=$((number + 1))
+    # What begins with two underscores is a sanitizer's, or the linker's.
+    exported=$(echo "$exported" | awk '$3 !~ /^_/ { print $3 }' | sort)
+    declared=$(cat "$source_dir"/include/ftjit/*.h | grep -v '^[ /]\*' |
+        sed -n 's/.*[ *]\(ftj_[a-z0-9_]*\)(.*/\1/p' | sort -u)
+    if [ "$exported" = "$declared" ]; then
+        echo "ok $number - $title"
+    else
+        failed=1
+        echo "not ok $number - $title"
+        printf '%s\n%s\n' "$exported" "$declared" | sort | uniq -u | sed 's/^/# only one has /'
+    fi
+else
+    skip "$title" 'nm is not there, or cannot read it'
+fi
 
 # The wheels of pip keep cuda.h in nvidia/<package>/include.
 wheel_folders=$(python3 -c 'import site, sys

@@ -10,7 +10,7 @@ import sys
 MAX_FILE_LINES = 400
 MAX_FUNCTION_LINES = 80
 MAX_SUBJECT_COLUMNS = 90
-FIRST_CHECKED_COMMIT = 'ca339f067b81'
+FIRST_CHECKED_COMMIT = '143e1014849a'
 C_LIKE = ('.c', '.h', '.cuh', '.cu', '.cpp')
 COMMENTED = C_LIKE + ('.py', '.sh')
 TEXT = COMMENTED + ('.md', '.build', '.txt', '.yml', '.exact', '.json')
@@ -151,6 +151,16 @@ def check_asm(path, _lines, text):
         yield f'line {line}: asm outside templates/ptx'
 
 
+def check_environment(path, _lines, text):
+    """What a set-user-id program is told by its caller is asked for in one place."""
+    is_asked = path.startswith(('base/', 'codegen/', 'cache/', 'runtime/', 'cli/', 'bench/'))
+    if not is_asked or path == 'base/environment.c':
+        return
+    for match in re.finditer(r'\b(?:secure_)?getenv\b', blank_out(text)):
+        line = text.count('\n', 0, match.start()) + 1
+        yield f'line {line}: getenv; base/environment.h has ftj_variable'
+
+
 def check_machine_paths(path, lines, _text):
     if path == 'tests/style/check_style.py':
         return
@@ -165,6 +175,7 @@ FILE_CHECKS = {
     'files and functions are short, or say why not': check_lengths,
     'folders include only what they may': check_includes,
     'asm only in templates/ptx': check_asm,
+    'the environment only by base/environment.c': check_environment,
     'no path of one machine': check_machine_paths,
 }
 

@@ -31,6 +31,11 @@ ftj_status cpu_kernel_compile(const char *unit, const struct ftj_log *log, struc
     ftj_text_printf(&source.text, "%s", unit);
     struct ftj_binary binary = {0};
     status = compiler.compile(&compiler, &source, &binary);
+    if (status == FTJ_E_COMPILE) {
+        char complaint[400];
+        ftj_binary_complaint(&binary, complaint, sizeof(complaint));
+        status = ftj_fail(log, status, "%s", complaint);
+    }
     if (!status)
         status = ftj_bytes_copy(code, binary.code.data, binary.code.size);
     ftj_bytes_finish(&binary.code);

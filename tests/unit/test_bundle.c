@@ -100,7 +100,7 @@ static ftj_status get(const struct ftj_bundle *bundle, const struct ftj_key *key
         return FTJ_E_NOT_FOUND;
     ftj_status status = ftj_bundle_read(bundle, first, &file);
     if (!status)
-        status = ftj_entry_decode(key, file.data, file.size, &entry);
+        status = ftj_entry_decode(key, FTJ_MATCH_WHOLE, file.data, file.size, &entry);
     if (!status) {
         cr_expect_eq(entry.code.size, 32);
         cr_expect_arr_eq(entry.code.data, key->hex, 32);
@@ -117,7 +117,7 @@ static size_t read_file(const char *path, uint8_t **data)
     struct stat info;
     cr_assert(file && !fstat(fileno(file), &info));
     *data = malloc((size_t)info.st_size);
-    cr_assert_eq(fread(*data, 1, (size_t)info.st_size, file), info.st_size);
+    cr_assert_eq(fread(*data, 1, (size_t)info.st_size, file), (size_t)info.st_size);
     fclose(file);
     return (size_t)info.st_size;
 }

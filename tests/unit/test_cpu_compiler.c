@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "cpu_kernel.h"
 #include "temp_dir.h"
@@ -112,6 +113,16 @@ Test(cpu_compiler, quotes_the_first_error_and_keeps_the_whole_log)
     cr_expect_eq(binary.code.size, 0u);
     ftj_bytes_finish(&binary.log);
     ftj_text_finish(&source.text);
+}
+
+/* The next file that is opened, which is what the compiler prints into, gets their number. */
+Test(cpu_compiler, works_in_a_process_that_has_closed_its_standard_input)
+{
+    struct ftj_compiler compiler = {0};
+    cr_assert_eq(close(STDIN_FILENO), 0);
+    cr_assert_eq(ftj_host_compiler_find(&compiler, NULL, NULL), FTJ_OK);
+    cr_expect_str_neq(compiler.id, "", "what it prints is lost");
+    ftj_compiler_finish(&compiler);
 }
 
 Test(cpu_compiler, works_in_a_process_that_ignores_its_children)

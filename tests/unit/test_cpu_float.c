@@ -213,8 +213,8 @@ Test(cpu_float, does_what_each_instruction_says)
         {"ptx::float_bits(ptx::add_rn(ptx::mul_rn(1.000244140625f, 1.000244140625f), -1.00048828125f))", 0},
         /* (1 + 2^-10)^2 - 1 - 2^-9 is 2^-20, and 1 - (1 + 2^-10) */
         {"ptx::fma_f16x2(0x3c013c00u, 0x3c013c00u, 0xbc02bc01u)", 0x00109400},
-        {"ptx::low_twice_f16x2(0x12345678u)", 0x56785678},
-        {"ptx::high_twice_f16x2(0x12345678u)", 0x12341234},
+        {"ptx::low_twice(0x12345678u)", 0x56785678},
+        {"ptx::high_twice(0x12345678u)", 0x12341234},
         {"ptx::max_of_warp(7 * (ptx::thread_index() ^ 5))", 217},
         {"ptx::float_bits(ptx::div_rn(1.0f, 3.0f))", 0x3eaaaaab},
         {"ptx::float_bits(ptx::ex2_approx(-3.0f))", 0x3e000000},

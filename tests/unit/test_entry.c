@@ -47,7 +47,7 @@ Test(entry, decodes_to_what_was_encoded)
     struct ftj_key key = key_of("kernel");
     struct ftj_bytes file = encode(&key, &sample);
     struct ftj_entry entry = {0};
-    cr_assert_eq(ftj_entry_decode(&key, file.data, file.size, &entry), FTJ_OK);
+    cr_assert_eq(ftj_entry_decode(&key, FTJ_MATCH_WHOLE, file.data, file.size, &entry), FTJ_OK);
     cr_expect_eq(entry.code.size, 9);
     cr_expect_arr_eq(entry.code.data, sample.code.data, 9);
     cr_expect_eq(entry.log.size, 5);
@@ -97,8 +97,8 @@ Test(entry, every_single_bit_flip_is_seen)
     for (size_t bit = 0; bit < 8 * file.size; bit++) {
         struct ftj_entry entry = {0};
         file.data[bit / 8] ^= (uint8_t)(1u << bit % 8);
-        cr_expect_eq(ftj_entry_decode(&key, file.data, file.size, &entry), FTJ_E_DAMAGED,
-                     "bit %zu of byte %zu", bit % 8, bit / 8);
+        cr_expect_eq(ftj_entry_decode(&key, FTJ_MATCH_WHOLE, file.data, file.size, &entry),
+                     FTJ_E_DAMAGED, "bit %zu of byte %zu", bit % 8, bit / 8);
         cr_expect_null(entry.code.data);
         file.data[bit / 8] ^= (uint8_t)(1u << bit % 8);
     }
@@ -115,12 +115,14 @@ Test(entry, every_truncation_and_a_longer_file_are_seen)
         /* A copy of just that size: sanitizers see a read past it. */
         uint8_t *cut = malloc(size > 0 ? size : 1);
         memcpy(cut, file.data, size);
-        cr_expect_eq(ftj_entry_decode(&key, cut, size, &entry), FTJ_E_DAMAGED, "%zu bytes", size);
+        cr_expect_eq(ftj_entry_decode(&key, FTJ_MATCH_WHOLE, cut, size, &entry), FTJ_E_DAMAGED,
+                     "%zu bytes", size);
         free(cut);
     }
     uint8_t *longer = calloc(1, file.size + 1);
     memcpy(longer, file.data, file.size);
-    cr_expect_eq(ftj_entry_decode(&key, longer, file.size + 1, &entry), FTJ_E_DAMAGED);
+    cr_expect_eq(ftj_entry_decode(&key, FTJ_MATCH_WHOLE, longer, file.size + 1, &entry),
+                 FTJ_E_DAMAGED);
     free(longer);
     ftj_bytes_finish(&file);
     ftj_key_finish(&key);
@@ -143,8 +145,8 @@ Test(entry, lying_lengths_are_seen_before_they_are_used)
             const XXH128_hash_t hash = XXH3_128bits(lying, file.size - 16);
             memcpy(lying + file.size - 16, &hash.low64, 8);
             memcpy(lying + file.size - 8, &hash.high64, 8);
-            cr_expect_eq(ftj_entry_decode(&key, lying, file.size, &entry), FTJ_E_DAMAGED,
-                         "field at %u filled with %02x", at[field], fills[fill]);
+            cr_expect_eq(ftj_entry_decode(&key, FTJ_MATCH_WHOLE, lying, file.size, &entry),
+                         FTJ_E_DAMAGED, "field at %u filled with %02x", at[field], fills[fill]);
             free(lying);
         }
     }
@@ -162,7 +164,8 @@ Test(entry, one_without_code_is_damaged_however_sound)
     const XXH128_hash_t hash = XXH3_128bits(file.data, file.size - 16);
     memcpy(file.data + file.size - 16, &hash.low64, 8);
     memcpy(file.data + file.size - 8, &hash.high64, 8);
-    cr_expect_eq(ftj_entry_decode(&key, file.data, file.size, &entry), FTJ_E_DAMAGED);
+    cr_expect_eq(ftj_entry_decode(&key, FTJ_MATCH_WHOLE, file.data, file.size, &entry),
+                 FTJ_E_DAMAGED);
     ftj_bytes_finish(&file);
     ftj_key_finish(&key);
 }
@@ -174,8 +177,10 @@ Test(entry, another_key_is_told_from_damage)
     struct ftj_key shorter = key_of("k");
     struct ftj_bytes file = encode(&key, &sample);
     struct ftj_entry entry = {0};
-    cr_expect_eq(ftj_entry_decode(&other, file.data, file.size, &entry), FTJ_E_NOT_FOUND);
-    cr_expect_eq(ftj_entry_decode(&shorter, file.data, file.size, &entry), FTJ_E_NOT_FOUND);
+    cr_expect_eq(ftj_entry_decode(&other, FTJ_MATCH_WHOLE, file.data, file.size, &entry),
+                 FTJ_E_NOT_FOUND);
+    cr_expect_eq(ftj_entry_decode(&shorter, FTJ_MATCH_WHOLE, file.data, file.size, &entry),
+                 FTJ_E_NOT_FOUND);
     cr_expect_null(entry.code.data);
     ftj_bytes_finish(&file);
     ftj_key_finish(&key);
@@ -190,7 +195,7 @@ Test(entry, the_log_may_be_empty_and_the_code_may_not)
     entry.log = (struct ftj_bytes){0};
     struct ftj_bytes file = encode(&key, &entry);
     struct ftj_entry decoded = {0};
-    cr_expect_eq(ftj_entry_decode(&key, file.data, file.size, &decoded), FTJ_OK);
+    cr_expect_eq(ftj_entry_decode(&key, FTJ_MATCH_WHOLE, file.data, file.size, &decoded), FTJ_OK);
     cr_expect_eq(decoded.log.size, 0);
     ftj_entry_finish(&decoded);
     ftj_bytes_finish(&file);

@@ -11,6 +11,7 @@
 #include "temp_dir.h"
 
 static struct log_catcher catcher;
+static ftj_log_level log_level = FTJ_LOG_WARNING;
 static char cache[256];
 static char reports[256];
 static struct ftj_context *ctx;
@@ -25,7 +26,7 @@ static void open_context(void)
         .cache_dir = cache,
         .log = catch_sentence,
         .log_data = &catcher,
-        .log_level = FTJ_LOG_WARNING,
+        .log_level = log_level,
     };
     cr_assert_eq(ftj_context_create(&settings, &ctx), FTJ_OK, "%s", catcher.last);
 }
@@ -115,6 +116,23 @@ Test(kernel, that_the_driver_refuses_is_built_again_once_and_replaced)
     reopen_context();
     get();
     expect_stats(0, 1, 0, 0);
+}
+
+Test(kernel, compiled_now_is_one_line_with_its_cause)
+{
+    log_level = FTJ_LOG_INFO;
+    reopen_context();
+    get();
+    cr_expect_eq(catcher.num_sentences, 1);
+    cr_expect_eq(catcher.level, FTJ_LOG_INFO);
+    cr_expect(strstr(catcher.last, "compiled attn_decode_sm90 for sm_90a in "), "%s", catcher.last);
+    cr_expect(strstr(catcher.last, " ms: not in the cache ("), "%s", catcher.last);
+
+    publish_foreign_code();
+    reopen_context();
+    get();
+    cr_expect(strstr(catcher.last, " ms: its entry in the cache was damaged ("), "%s",
+              catcher.last);
 }
 
 Test(kernel, that_is_refused_fresh_from_the_compiler_is_not_kept)
