@@ -49,7 +49,7 @@ struct AttendTile {
         }
         // What out must be multiplied by to be of V's values.
         __device__ __forceinline__ float v_factor() const {
-            return VCodec::has_row_scale ? VCodec::operand_fold / v_norm : 1.0f;
+            return VCodec::has_row_scale ? VCodec::operand_fold * inverse_of_power(v_norm) : 1.0f;
         }
     };
 
@@ -322,7 +322,7 @@ private:
                 const uint32_t exponent = ptx::float_bits(most) >> 23;
                 const float v_norm =
                     ptx::bits_float((2 * bias + v_scale_exponent - exponent) << 23);
-                v_ratio = v_norm / state.v_norm;
+                v_ratio = v_norm * inverse_of_power(state.v_norm);
                 state.v_norm = v_norm;
             }
         }

@@ -92,7 +92,8 @@ private:
             }
         });
         // Not 0, be the row and the scale as small as they may: a masked score is minus infinity.
-        return ptx::max_f32(abs_of(p.score_scale) * KCodec::operand_fold / factor, least_scale);
+        return ptx::max_f32(abs_of(p.score_scale) * KCodec::operand_fold * inverse_of_power(factor),
+                            least_scale);
     }
 
     // Values `low` and `high` of the lane's own as an operand.

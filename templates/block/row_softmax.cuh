@@ -204,7 +204,7 @@ private:
                 const uint32_t exponent = ptx::float_bits(v_quad) >> 23;
                 const float v_norm =
                     ptx::bits_float((2 * bias + v_scale_exponent - exponent) << 23);
-                v_ratio = v_norm / state.v_norm;
+                v_ratio = v_norm * inverse_of_power(state.v_norm);
                 state.v_norm = v_norm;
             }
         }
