@@ -142,12 +142,15 @@ static bool takes_turns(const struct ftj_problem *problem, const struct shape *s
 }
 
 /* Rows that a tensor copy brings: the most, a power of two, of which a page holds whole ones. 0:
- * other copies do. Copies of 16 rows are no faster than those. */
+ * other copies do. Copies of 16 rows are no faster than those. Of a cache of codes it brings none,
+ * but the rows beside it, by whole tiles. */
 static uint32_t tensor_run(const struct ftj_problem *problem, const struct shape *shape)
 {
     const uint32_t power = problem->page_size & (~problem->page_size + 1);
     const uint32_t run = power < shape->tokens ? power : shape->tokens;
-    if (problem->table != FTJ_TABLE_BLOCKS || is_coded(problem))
+    if (is_coded(problem))
+        return shape->tokens;
+    if (problem->table != FTJ_TABLE_BLOCKS)
         return 0;
     return run >= LEAST_TENSOR_RUN ? run : 0;
 }

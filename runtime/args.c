@@ -89,6 +89,7 @@ static void set_deal(const struct ftj_decode_plan *plan, ftj_decode_params *para
     params->min_shift =
         log2_down(config->num_warps / (config->warps_per_tile * config->unit_heads));
     params->unit_cost = plan->unit_cost;
+    params->most_idle = plan->most_idle;
     params->unit_pieces =
         num_units && num_units < params->blocks ? (uint32_t)(params->blocks / num_units) : 1;
     params->block_units = num_units > params->blocks

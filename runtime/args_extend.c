@@ -107,6 +107,8 @@ ftj_status ftj_args_tensors(const struct ftj_attention *attn, const ftj_extend_a
 {
     struct ftj_backend *backend = &attn->ctx->backend;
     const uint32_t run = attn->kernels[FTJ_KERNEL_EXTEND]->config.tensor_run;
+    const bool has_codes = attn->desc.kv.shape.k_format != FTJ_KV_16BIT ||
+                           attn->desc.kv.shape.v_format != FTJ_KV_16BIT;
     const struct {
         ftj_tensor_map *map;
         ftj_tensor tensor;
@@ -124,7 +126,7 @@ ftj_status ftj_args_tensors(const struct ftj_attention *attn, const ftj_extend_a
         tensor.heads = attn->desc.kv.shape.num_kv_heads;
         tensor.box_dims = PANEL_DIMS;
         tensor.box_slots = run;
-        if (!tensor.base)
+        if (!tensor.base || (has_codes && i < 2)) /* those of the cache */
             continue;
         const ftj_status status = backend->ops->tensor_encode(backend, &tensor, sides[i].map);
         if (status)

@@ -75,6 +75,8 @@ static struct ftj_decode_plan plan_decode(const struct ftj_attention *attn,
     plan.blocks = attn->ctx->backend.device.num_sms * kernel->module.blocks_per_sm;
     if (attn->desc.max_blocks && attn->desc.max_blocks < plan.blocks)
         plan.blocks = attn->desc.max_blocks;
+    if (kernel->config.overlaps_previous) /* where lanes copy rows, an SM is what takes time */
+        plan.most_idle = plan.blocks / 32;
     return plan;
 }
 

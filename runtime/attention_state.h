@@ -16,7 +16,8 @@ struct ftj_decode_plan {
     uint32_t head_sets;    /* of config.unit_heads kv heads; there are so many such sets */
     uint32_t head_blocks;  /* units that a kv head's group is cut into, with one query a request */
     uint32_t unit_cost;    /* tiles that a block reads in the time it takes to start on a unit */
-    uint32_t blocks;       /* the grid */
+    uint32_t blocks;       /* the grid, */
+    uint32_t most_idle;    /* and how many of it may be left with nothing to do */
 };
 
 struct ftj_attention {

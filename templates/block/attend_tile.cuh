@@ -112,8 +112,7 @@ private:
 
     // Subtiles of 16 tokens, as the products want them, in pairs: the scores of a pair are made
     // first and share one look at the maximum. Many columns have registers for one at a time.
-    static constexpr bool is_wide = n_tiles > 2 && n_tiles* head_dim > 256;
-    static constexpr int subtiles = warp_tokens < 32 || is_wide ? 1 : 2;
+    static constexpr int subtiles = warp_tokens < 32 || has_many_columns<Config> ? 1 : 2;
     struct Pair {
         float scores[subtiles][n_tiles][4];  // products; tokens tau(g), tau(g) + 8
         float scales[subtiles][2];           // what makes them log2 units, by token

@@ -6,6 +6,7 @@
 // barriers in memory and not through a named one of the block: only those that fill wait there, and
 // racecheck follows it.
 //
+// What is asked for every tile lies in registers, unless `keeps` says that there are none left.
 // With `lag`, 0 or 1, a stage is filled so many tiles later than when its last reader is known to
 // have left it, and hardly anyone has to be waited for.
 #pragma once
@@ -13,7 +14,7 @@
 
 namespace ftj {
 
-template <int num_stages, int bytes, int warps, int fillers, int lag>
+template <int num_stages, int bytes, int warps, int fillers, int lag, bool keeps>
 struct BulkRing {
     static_assert(num_stages >= 2, "one stage is read while another is filled");
     // Of a stage: filled (all of it has come) and, where warps share it, free (every warp has read
@@ -36,7 +37,8 @@ struct BulkRing {
         last = filled_of(num_stages - 1);
         own_place = place();
         // Or they are made of the thread's index every time.
-        ptx::keep(base), ptx::keep(barriers), ptx::keep(own_place);
+        if constexpr (keeps)
+            ptx::keep(base), ptx::keep(barriers), ptx::keep(own_place);
         if (own_place == 0 && ptx::elect_lane()) {
 #pragma unroll
             for (int stage = 0; stage < num_stages; stage++) {
@@ -56,8 +58,9 @@ struct BulkRing {
         const uint32_t warp = ptx::thread_index() / warp_size, ring = warp / warps;
         return (warp ^ (ring + ring * warps / 4)) % warps;
     }
-    static __device__ __forceinline__ bool is_filler() { return place() < fillers; }
-    __device__ __forceinline__ bool fills() const { return own_place < fillers; }
+    __device__ __forceinline__ bool fills() const {
+        return (keeps ? own_place : place()) < fillers;
+    }
 
     __device__ __forceinline__ void skip() { filled = filled == num_stages - 1 ? 0 : filled + 1; }
 
@@ -80,7 +83,8 @@ struct BulkRing {
         ptx::mbarrier_wait(its_barriers, parity);
         ptx::sync_warp();
         if constexpr (warps > 1) {
-            const uint32_t before = last + 8;
+            const uint32_t before =
+                keeps ? last + 8 : free_of(read == 0 ? num_stages - 1 : read - 1);
             if (ptx::thread_index() % warp_size == 0)
                 ptx::mbarrier_arrive(before);
             if (fills()) {

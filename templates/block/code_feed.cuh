@@ -57,6 +57,7 @@ struct CodeFeed {
     // Of the unit: as it lies in shared memory, it would be read anew at every step.
     KeyRange cached;
     const int32_t* table;
+    uint32_t head;
 
     static __device__ __forceinline__ void init_barriers(uint32_t shared) {
         for (int i = 0; is_bulk && i < warps * slots; i++)
@@ -98,6 +99,7 @@ struct CodeFeed {
                                           const QueryTile<Config>& unit) {
         cached = unit.cached;
         table = pointer<const int32_t>(p.requests.table) + unit.table_start;
+        head = unit.head;
     }
     // Which of the warp's rows are to be seen, of the tile from `first` on.
     __device__ __forceinline__ KeyRange seen_rows(uint32_t first) const {
@@ -125,8 +127,7 @@ struct CodeFeed {
     // Start the copies of one side of the tile that was found, of which these rows are to be seen.
     template <class Side>
     __device__ __forceinline__ void fetch(const ftj_side_params& side,
-                                          const ftj_array_params& other_scales, uint32_t head,
-                                          KeyRange seen) {
+                                          const ftj_array_params& other_scales, KeyRange seen) {
         const uint32_t slot = slots_at + fetched * slot_bytes;
         ptx::sync_warp();  // the slot has been read
         if constexpr (is_bulk) {
@@ -134,26 +135,27 @@ struct CodeFeed {
             const KeyRange its = runs_of(seen);
             constexpr int own_bytes = Side::code_row + Side::block_row + 4;
             constexpr uint32_t bytes = run_rows * (own_bytes + (Side::tells_unit ? 4 : 0));
-            if (lane == 0)
+            // A lane that the assembler knows to be one: it would try all of them for addresses.
+            const bool is_elected = is_one_run && ptx::elect_lane();
+            if (is_one_run ? is_elected : lane == 0)
                 ptx::mbarrier_arrive_expect_tx(
                     barrier, its.end > its.begin ? (its.end - its.begin) * bytes : 0);
-            if (lane >= its.begin && lane < its.end) {
+            if (is_one_run ? is_elected : lane >= its.begin && lane < its.end) {
                 if constexpr (Config::has_records) {
-                    copy_run<own_bytes>(side.codes, head, slot, barrier);
+                    copy_run<own_bytes>(side.codes, slot, barrier);
                 } else {
-                    copy_run<Side::code_row>(side.codes, head, slot, barrier);
-                    copy_run<Side::block_row>(side.block_scales, head, slot + Side::blocks,
-                                              barrier);
-                    copy_run<4>(side.row_scales, head, slot + Side::scales, barrier);
+                    copy_run<Side::code_row>(side.codes, slot, barrier);
+                    copy_run<Side::block_row>(side.block_scales, slot + Side::blocks, barrier);
+                    copy_run<4>(side.row_scales, slot + Side::scales, barrier);
                 }
-                copy_run<Side::tells_unit ? 4 : 0>(other_scales, head, slot + Side::other_scales,
+                copy_run<Side::tells_unit ? 4 : 0>(other_scales, slot + Side::other_scales,
                                                    barrier);
             }
         } else {
             static_assert(!Side::tells_unit, "half a tile");
-            fetch_rows<Side::code_row>(side.codes, head, seen, slot);
-            fetch_rows<Side::block_row>(side.block_scales, head, seen, slot + Side::blocks);
-            fetch_rows<4>(side.row_scales, head, seen, slot + Side::scales);
+            fetch_rows<Side::code_row>(side.codes, seen, slot);
+            fetch_rows<Side::block_row>(side.block_scales, seen, slot + Side::blocks);
+            fetch_rows<4>(side.row_scales, seen, slot + Side::scales);
         }
         fetched = fetched == slots - 1 ? 0 : fetched + 1;
     }
@@ -172,28 +174,35 @@ struct CodeFeed {
         ptx::sync_warp();  // the copies of all lanes have come
     }
 
-    // The rows in the next slot, which have come, into their places.
-    template <class Side>
-    __device__ __forceinline__ void widen(uint32_t tile, uint32_t scales, float score_scale) {
+    // The rows in the next slot, which have come, into their places, when those are free. What is
+    // there to be read of the slot is on its way by then.
+    template <class Side, class TileCursor>
+    __device__ __forceinline__ void widen(const TileCursor& tiles, float score_scale) {
         const uint32_t slot = slots_at + widened * slot_bytes;
         if constexpr (has_halves) {
             const uint32_t own = slot + Side::scales + 4 * lane;
-            const HalfScales<typename Side::Widen, rows> its(own);
+            HalfScales<typename Side::Widen, rows> its(own);
+            HalfScales<typename V::Widen, Side::tells_unit ? rows : 0> values(
+                slot + Side::other_scales + 4 * lane);
+            WidenRows<Side, Tile, is_alike ? WidenKind::half_alike : WidenKind::half> halves(
+                lane, part * rows, slot, tiles.tile());
+            halves.start();
+            tiles.wait_free();
+            its.find_top();
+            if constexpr (Side::tells_unit)
+                tell_units(values, tiles.scales(), score_scale * its.power(its.exponent()));
             if (Side::is_value && its.is_wide()) {
-                WidenRows<Side, Tile, WidenKind::seldom>(lane, part * rows, slot, tile).run();
+                WidenRows<Side, Tile, WidenKind::seldom>(lane, part * rows, slot, tiles.tile())
+                    .run();
             } else {
                 its.template narrow<!Side::is_value && Side::Widen::keys_take_rest>(own);
-                WidenRows<Side, Tile, is_alike ? WidenKind::half_alike : WidenKind::half>(
-                    lane, part * rows, slot, tile)
-                    .run();
+                halves.go_on();
             }
-            if constexpr (Side::tells_unit)
-                tell_units(slot + Side::other_scales, scales,
-                           score_scale * its.power(its.exponent()));
         } else {
-            WidenRows<Side, Tile, WidenKind::plain>(lane, part * rows, slot, tile).run();
+            tiles.wait_free();
+            WidenRows<Side, Tile, WidenKind::plain>(lane, part * rows, slot, tiles.tile()).run();
             if constexpr (!Side::is_value)
-                tell_scales(slot + Side::scales, scales + 4 * part * rows, score_scale);
+                tell_scales(slot + Side::scales, tiles.scales() + 4 * part * rows, score_scale);
         }
         const bool wraps = widened == slots - 1;
         widened = wraps ? 0 : widened + 1;
@@ -221,9 +230,9 @@ private:
                                    ptx::float_bits(ptx::ld_shared_f32(from + at) * score_scale));
         }
     }
-    __device__ __forceinline__ void tell_units(uint32_t value_scales, uint32_t units,
-                                               float to_log2) const {
-        const HalfScales<typename V::Widen, rows> values(value_scales + 4 * lane);
+    __device__ __forceinline__ void tell_units(HalfScales<typename V::Widen, rows>& values,
+                                               uint32_t units, float to_log2) const {
+        values.find_top();
         TileUnits its = {to_log2, -0.0f, 1.0f};
         if (!values.is_wide()) {
             its.exponent = float(values.exponent());
@@ -233,13 +242,13 @@ private:
     }
 
     template <int row_bytes>
-    __device__ __forceinline__ void copy_run(const ftj_array_params& array, uint32_t head,
-                                             uint32_t shared, uint32_t barrier) const {
+    __device__ __forceinline__ void copy_run(const ftj_array_params& array, uint32_t shared,
+                                             uint32_t barrier) const {
         constexpr uint32_t bytes = run_rows * row_bytes;
         static_assert(bytes % 16 == 0, "what a bulk copy can move");
         const uint32_t in_page = Config::has_records ? 0 : offset * uint32_t(row_bytes);
         if constexpr (row_bytes > 0)
-            ptx::cp_async_bulk(shared + lane * bytes,
+            ptx::cp_async_bulk(shared + (is_one_run ? 0 : lane * bytes),
                                pointer<const void>(array.base + head * array.head_stride +
                                                    page * array.page_stride + in_page),
                                bytes, barrier);
@@ -264,8 +273,8 @@ private:
     }
 
     template <int row_bytes>
-    __device__ __forceinline__ void fetch_rows(const ftj_array_params& array, uint32_t head,
-                                               KeyRange seen, uint32_t shared) const {
+    __device__ __forceinline__ void fetch_rows(const ftj_array_params& array, KeyRange seen,
+                                               uint32_t shared) const {
         if constexpr (row_bytes > 0) {
             constexpr uint32_t chunk = row_bytes < 16 ? row_bytes : 16;
             constexpr uint32_t chunks = row_bytes / chunk;

@@ -59,6 +59,7 @@ struct WidenRows {
     uint32_t scales_at;
     uint32_t to[loads][chunks];
     uint32_t nothing;  // 0, which the assembler does not know
+    Batch first;       // codes only
 
     __device__ __forceinline__ WidenRows(uint32_t own_lane, uint32_t first_row, uint32_t slot,
                                          uint32_t tile) {
@@ -76,15 +77,23 @@ struct WidenRows {
                 to[j][i] = tile + Tile::at(first_row + (first ^ j * at_once), q * chunks + i);
         }
     }
-    // All of them.
+    // All of them, and in two steps: row scales may be written meanwhile.
     __device__ __forceinline__ void run() {
+        start();
+        go_on();
+    }
+    __device__ __forceinline__ void start() {
+        if constexpr (in_pairs)
+            load_codes(0, first);
+    }
+    __device__ __forceinline__ void go_on() {
         constexpr uint32_t step = batch_rows;
         constexpr uint32_t pairs = as_half && rows % (4 * step) == 0 ? 2 : 1;
         const uint32_t end = ptx::opaque(rows);  // or the compiler unrolls what is told not to be
         if constexpr (in_pairs) {
             // Loads before the stores of the batch before: each may alias the next load.
-            Batch even, odd;
-            load(0, even);
+            Batch even = first, odd;
+            load_scales(0, even);
 #pragma unroll 1
             for (uint32_t row = 0; row < end; row += 2 * step * pairs) {
 #pragma unroll
@@ -113,6 +122,10 @@ struct WidenRows {
 private:
     // `row`: on from where they stand.
     __device__ __forceinline__ void load(uint32_t row, Batch& batch) const {
+        load_codes(row, batch);
+        load_scales(row, batch);
+    }
+    __device__ __forceinline__ void load_codes(uint32_t row, Batch& batch) const {
 #pragma unroll
         for (uint32_t j = 0; j < loads; j++) {
             const uint32_t at = row + j * at_once;
@@ -120,8 +133,13 @@ private:
             batch.block_scales[j] = 0;
             if constexpr (Side::block_row > 0)
                 batch.block_scales[j] = ptx::ld_shared_u16(blocks_at + at * Side::block_row);
+        }
+    }
+    __device__ __forceinline__ void load_scales(uint32_t row, Batch& batch) const {
+#pragma unroll
+        for (uint32_t j = 0; j < loads; j++) {
             if constexpr (Side::is_value || as_half)
-                batch.row_scales[j] = ptx::ld_shared_u32(scales_at + at * 4);
+                batch.row_scales[j] = ptx::ld_shared_u32(scales_at + (row + j * at_once) * 4);
         }
     }
     // A store waits in the queue of shared memory before it reads its registers, and of some chunks
@@ -165,6 +183,9 @@ private:
             return Widen::widen_keys(batch.codes[j], batch.block_scales[j], batch.row_scales[j], i);
         else if constexpr (as_half)
             return Widen::widen_half(batch.codes[j], batch.block_scales[j], batch.row_scales[j], i);
+        else if constexpr (kind == WidenKind::seldom && Widen::swaps_values)
+            return Widen::swapped(Widen::widen(batch.codes[j], batch.block_scales[j],
+                                               ptx::bits_float(batch.row_scales[j]), i));
         else if constexpr (Side::is_value)
             return Widen::widen(batch.codes[j], batch.block_scales[j],
                                 ptx::bits_float(batch.row_scales[j]), i);

@@ -26,6 +26,7 @@ struct ExtendProducer {
     using TileKeys = typename Rings::TileKeys;
     using Codes = CodeFeed<Config>;
     using Values = TileFeed<Config>;
+    using Tensors = TensorFeed<Config>;
     // From products of what keys and queries are made.
     static constexpr float key_unit =
         (Rings::has_halves ? 1.0f : Config::KWiden::key_unit) * GroupQueries<Config>::unit;
@@ -34,7 +35,7 @@ struct ExtendProducer {
 
     static __device__ __forceinline__ void run(const ftj_extend_params& p, Work& work) {
         const uint32_t warp = ptx::uniform(ptx::thread_index() / warp_size);
-        TensorFeed<Config> tensors;
+        Tensors tensors;
         uint32_t clear_rounds = 0;
         typename Rings::OrderCursor orders;
         typename Rings::QueryCursor queries;
@@ -71,13 +72,16 @@ struct ExtendProducer {
             } else {
                 bring_queries(p, order, queries);
                 const auto keys = TileKeys::of(order.unit);
-                uint32_t first = 2 * order.unit.tile;
+                uint32_t first = 2 * order.first();
                 if constexpr (has_codes) {
                     const uint32_t end = 2 * min_of(order.end, keys.cached_tiles);
                     feed_codes(p, order, keys, end, codes, tiles);
                     first = max_of(first, end);
                 }
-                feed_values(p, order, keys, first, tiles);
+                if constexpr (Rings::new_by_tensor)
+                    feed_new(p, order, keys, first / 2, warp, tiles, clear_rounds);
+                else
+                    feed_values(p, order, keys, first, tiles);
             }
             orders.give_back();
         }
@@ -108,7 +112,9 @@ private:
         order.unit = work.unit;
         order.end = work.end;
         order.slot = work.slot;
-        order.follows_maximum = is_range_short(work.unit);
+        const bool is_short = is_range_short(work.unit);
+        order.looks = is_short && p.requests.window == 0;
+        order.follows_maximum = is_short && !order.looks;
         if (work.parts)
             pointer<Split>(p.splits)[ptx::block_index()] =
                 Split::of(work.unit, work.slot, work.parts);
@@ -121,9 +127,11 @@ private:
         }
         return true;
     }
-    // Whether fp16 weights would rather often have to be made anew. The first keys of a request are
-    // those that a model gives its unneeded weight to: what is above their largest score is within
-    // 2^16 times it. Where a part or a window begins later, most heads of a model have more.
+    // Whether fp16 weights, relative to the first tile of the unit's own, would rather often have
+    // to be made anew. The first keys of a request are those that a model gives its unneeded weight
+    // to: what is above their largest score is within 2^16 times it. Above that of later ones most
+    // heads of a model have more. So a part that begins later looks at the first ones, and where a
+    // window hides them the reference follows the maximum.
     static __device__ __forceinline__ bool is_range_short(const Unit& unit) {
         const auto keys = TileKeys::of(unit);
         return Rings::has_halves && keys.is_cached(unit.tile) && keys.first(unit.tile) > 0;
@@ -133,6 +141,7 @@ private:
             return false;
         order = from;
         order.follows_maximum = 1;
+        order.looks = 0;
         from.out_of_range = order.out_of_range = 0;
         return true;
     }
@@ -140,7 +149,7 @@ private:
     // K and V of every tile, in turn, by one warp.
     static __device__ __forceinline__ void feed_tensors(const ftj_extend_params& p,
                                                         const Order& order, const TileKeys& keys,
-                                                        TensorFeed<Config>& tensors,
+                                                        Tensors& tensors,
                                                         typename Rings::TileCursor& tiles) {
         const Unit& unit = order.unit;
         const uint32_t head = unit.head, end = order.end;
@@ -161,7 +170,7 @@ private:
 
     // Values with rows that nobody may see, by another warp, for they have to come first.
     static __device__ __forceinline__ void clear_tensors(const Order& order, const TileKeys& keys,
-                                                         TensorFeed<Config>& tensors,
+                                                         Tensors& tensors,
                                                          typename Rings::TileCursor& tiles,
                                                          uint32_t& rounds) {
         const uint32_t end = order.end;
@@ -169,11 +178,49 @@ private:
         for (uint32_t tile = order.unit.tile; tile < end; tile++) {
             tiles.advance();
             tensors.look_at(order.unit, keys.is_cached(tile), keys.first(tile));
-            if (!tensors.is_whole()) {
-                ptx::mbarrier_wait(tiles.unclear(), rounds >> tiles.stage & 1);
-                rounds ^= 1u << tiles.stage;
-                tensors.clear_unseen(tiles.tile(), tiles.filled());
-            }
+            clear(tensors, tiles, rounds);
+            tiles.advance();
+        }
+    }
+    static __device__ __forceinline__ void clear(const Tensors& tensors,
+                                                 const typename Rings::TileCursor& tiles,
+                                                 uint32_t& rounds) {
+        if (tensors.is_whole())
+            return;
+        ptx::mbarrier_wait(tiles.unclear(), rounds >> tiles.stage & 1);
+        rounds ^= 1u << tiles.stage;
+        tensors.clear_unseen(tiles.tile(), tiles.filled());
+    }
+
+    // K and V beside a cache of codes, from `tile` on, likewise. All lanes of all warps arrive at a
+    // stage when it is free: so none falls behind the phases that the others are in.
+    static __device__ __forceinline__ void feed_new(const ftj_extend_params& p, const Order& order,
+                                                    const TileKeys& keys, uint32_t tile,
+                                                    uint32_t warp,
+                                                    typename Rings::TileCursor& tiles,
+                                                    uint32_t& clear_rounds) {
+        const Unit& unit = order.unit;
+        const uint32_t head = unit.head, end = order.end;
+        Tensors tensors;
+        const bool is_copier = warp == 0 && tensors.lane == 0;  // arrives with its bytes
+#pragma unroll 1
+        for (; tile < end; tile++) {
+            tensors.find(p, unit, false, keys.first(tile));
+            tiles.wait_free();
+            if (warp == 0)
+                tensors.copy_keys(p, head, tiles.tile(), tiles.filled());
+            if (!is_copier)
+                ptx::mbarrier_arrive(tiles.filled());
+            tiles.advance();
+            tiles.wait_free();
+            const bool is_whole = tensors.is_whole();
+            if (warp == 0)
+                tensors.copy_values(p, head, tiles.tile(),
+                                    is_whole ? tiles.filled() : tiles.unclear());
+            if (warp == 1 && !is_whole)
+                clear(tensors, tiles, clear_rounds);
+            else if (!is_copier || !is_whole)
+                ptx::mbarrier_arrive(tiles.filled());
             tiles.advance();
         }
     }
@@ -206,25 +253,25 @@ private:
                                                       typename Rings::TileCursor& tiles) {
         static_assert(Codes::stride == 1 || !has_values, "all warps copy 16-bit rows of a tile");
         const Unit& unit = order.unit;
-        const uint32_t first = 2 * unit.tile;
+        const uint32_t first = 2 * order.first();
         if (first >= end)
             return;
         codes.begin(p, unit);
         uint32_t ahead = first + codes.turn;  // the next step to be fetched
         if (ahead < end)
-            codes.find(keys.first(ahead / 2));
+            codes.find(keys.first(ahead / 2));  // which may be a look; later ones are none
 #pragma unroll 1
         for (int i = 0; i < Codes::slots; i++)
             fetch(p, unit, keys, codes, ahead, end);
         Values values;
         if constexpr (has_values)
-            find(p, unit, keys, unit.tile, values);
+            find(p, unit, keys, order.first(), values);
         auto own = tiles;
         own.advance(codes.turn);
 #pragma unroll 1
         for (uint32_t step = first + codes.turn; step < end;) {
             const bool is_value = step % 2;
-            const KeyRange seen = codes.seen_rows(keys.first(step / 2));
+            const KeyRange seen = codes.seen_rows(keys.first_cached(step / 2));
             if (is_value)
                 feed<typename Codes::V>(p, unit, seen, true, codes, values, own);
             else
@@ -249,8 +296,7 @@ private:
                                                 const typename Rings::TileCursor& tiles) {
         if constexpr (Side::Widen::is_coded) {
             codes.template wait<Side>(seen);
-            tiles.wait_free();
-            codes.template widen<Side>(tiles.tile(), tiles.scales(), p.score_scale * key_unit);
+            codes.template widen<Side>(tiles, p.score_scale * key_unit);
             ptx::fence_proxy_async_shared();  // the products read through another proxy
             ptx::mbarrier_arrive(tiles.filled(), Codes::stride);
         } else {
@@ -265,20 +311,18 @@ private:
                                                  const TileKeys& keys, Codes& codes,
                                                  uint32_t& ahead, uint32_t end) {
         if (ahead < end) {
-            const KeyRange seen = codes.seen_rows(keys.first(ahead / 2));
+            const KeyRange seen = codes.seen_rows(keys.first_cached(ahead / 2));
             if (ahead % 2) {
                 if constexpr (Config::VWiden::is_coded)
-                    codes.template fetch<typename Codes::V>(p.cache.v, p.cache.k.row_scales,
-                                                            unit.head, seen);
+                    codes.template fetch<typename Codes::V>(p.cache.v, p.cache.k.row_scales, seen);
             } else {
                 if constexpr (Config::KWiden::is_coded)
-                    codes.template fetch<typename Codes::K>(p.cache.k, p.cache.v.row_scales,
-                                                            unit.head, seen);
+                    codes.template fetch<typename Codes::K>(p.cache.k, p.cache.v.row_scales, seen);
             }
             const uint32_t tile = ahead / 2;
             ahead = Codes::after(ahead);
             if (ahead < end && ahead / 2 != tile)
-                codes.find(keys.first(ahead / 2));
+                codes.find(keys.first_cached(ahead / 2));
         }
         if constexpr (!Codes::is_bulk)
             ptx::cp_async_commit();

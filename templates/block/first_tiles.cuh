@@ -12,53 +12,54 @@
 // one of some lengths; columns are kept within a request's row of the table, and pages within the
 // pool.
 #pragma once
+#include "block/merge_warps.cuh"
 #include "block/segments.cuh"
 
 namespace ftj {
 
+// Reads a request's row of the table where the kernel before may have yet to write it, or has just
+// done so: past the L1, and within the row and the pool.
+struct NewestPages {
+    const ftj_decode_params& p;
+    bool is_early;
+
+    __device__ __forceinline__ uint32_t operator()(const int32_t* row, uint32_t column) const {
+        const uint32_t in_row = column < p.requests.table_stride ? column : 0;
+        return min_of(ptx::ld_past_l1(row + in_row, is_early ? 2 : 0), p.num_pages - 1);
+    }
+};
+
 template <class Config, class Tile>
 struct FirstTiles {
-    static constexpr uint32_t num_rings = Config::num_warps / Tile::ring_warps;
-    static_assert(num_rings <= warp_size, "a lane looks at one of them");
+    // It lies where warps will merge, and has as many requests as there is room for.
+    static constexpr int room = OutputRows<Config, Tile>::shared_bytes / 4 - 1;
+    static constexpr uint32_t max_requests =
+        room < int(most_early_requests) ? room / int(warp_size) * warp_size : most_early_requests;
 
-    uint64_t entries[num_rings];  // of the table: that of each ring's tile,
-    uint32_t pages[num_rings];    // and what it was
-    uint32_t ends[warp_size];     // of the requests' keys, as they were
+    uint32_t ends[max_requests];  // of the requests' keys, as they were
     uint32_t is_wrong;
 
-    static __device__ __forceinline__ bool may(const ftj_decode_params& p) {
-        return p.requests.batch <= warp_size;
+    // Whether a block may look early. All threads call it, and the block meets before is_right().
+    __device__ __forceinline__ bool start(const ftj_decode_params& p) {
+        if (ptx::thread_index() == 0)
+            is_wrong = 0;
+        return p.requests.batch <= max_requests;
     }
 
-    // By a warp that fills a ring: where its first tile lies, which has that token.
-    __device__ __forceinline__ typename Tile::Place find(const ftj_decode_params& p, uint32_t ring,
-                                                         uint32_t request, uint32_t token) {
-        const uint32_t column = token / Config::page_size;
-        const uint64_t entry =
-            request * p.requests.table_stride + (column < p.requests.table_stride ? column : 0);
-        const auto* table = pointer<const int32_t>(p.requests.table);
-        const uint32_t page = min_of(ptx::ld_past_l1(table + entry, 2), p.num_pages - 1);
-        if (ptx::thread_index() % warp_size == 0) {
-            entries[ring] = entry;
-            pages[ring] = page;
-        }
-        return Tile::place_in(page, token);
-    }
-
-    // Whether what was read is what lies there now. All threads call it, and one warp looks: if it
-    // were to change meanwhile, warps must not disagree, or they would wait for each other.
+    // Whether what was read is what lies there now. All threads call it, those of a warp that fills
+    // a ring with where its first tile lies now, and where it was found. They agree: if it were to
+    // change meanwhile, and they did not, they would wait for each other.
     template <class Table>
-    __device__ __forceinline__ bool is_right(const ftj_decode_params& p, uint32_t rings) {
-        const uint32_t thread = ptx::thread_index();
-        if (thread < warp_size) {
-            const auto* table = pointer<const int32_t>(p.requests.table);
-            bool is_other = false;
-            if (thread < p.requests.batch)
-                is_other = Table::newest(p, thread, false).end != ends[thread];
-            if (thread < rings)
-                is_other |= ptx::ld_past_l1(table + entries[thread], 0) != pages[thread];
-            is_wrong = ptx::any(is_other);
+    __device__ __forceinline__ bool is_right(const ftj_decode_params& p, uint32_t now,
+                                             uint32_t before) {
+        bool is_other = now != before;
+        if (ptx::thread_index() < warp_size) {
+#pragma unroll 1
+            for (uint32_t r = ptx::thread_index(); r < p.requests.batch; r += warp_size)
+                is_other |= Table::newest(p, r, false).end != ends[r];
         }
+        if (is_other)
+            ptx::atomic_add(&is_wrong, 1);
         ptx::sync_block();
         return !is_wrong;
     }

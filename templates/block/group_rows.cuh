@@ -3,11 +3,12 @@
 // of scores and of O columns 8 * i + 2 * c + e in [4 * i + 2 * h + e]. Lane is 4 * g + c.
 //
 // The reference of the softmax is a true score: the largest of the first tile in which the row sees
-// a key. Weights are what floats are, as exact at 2^60 as at 1, and later tiles need no maximum;
-// only where a sum leaves the range (a later score is 2^100 times the reference, or an O overflows)
-// is the unit done anew with a reference that follows the maximum: it moves when a score exceeds it
-// by more than 8 (in log2), whatever the scale of the logits. O is multiplied when the product
-// under way has ended, which is why weigh() only says by how much.
+// a key, which for a part of a unit may be the request's first one, looked at for that. Weights are
+// what floats are, as exact at 2^60 as at 1, and later tiles need no maximum; only where a sum
+// leaves the range (a later score is 2^100 times the reference, or an O overflows) is the unit done
+// anew with a reference that follows the maximum: it moves when a score exceeds it by more than 8
+// (in log2), whatever the scale of the logits. O is multiplied when the product under way has
+// ended, which is why weigh() only says by how much.
 //
 // Weights of fp16 over codes have the unit of the tile's values in them (half_rows.cuh): scores are
 // raised by its exponent E, references are true scores so raised, and sums are those of weights
@@ -101,11 +102,28 @@ struct GroupRows {
             weights[i] = GroupMma<Weight>::pack(scores[2 * i], scores[2 * i + 1]);
     }
 
-    // After a weigh() that has rebased.
-    __device__ __forceinline__ void rescale(Outputs& out) const {
+    // After a weigh() that has rebased, or where values are in another order from here on.
+    __device__ __forceinline__ void rescale(Outputs& out, bool swaps) {
+        if (!is_rebased)
+            ratio[0] = ratio[1] = 1.0f;
+        if (swaps_values && swaps)
+            swap(out);
 #pragma unroll
         for (int i = 0; i < head_dim / 2; i++)
             out[i] *= ratio[i / 2 % 2];
+    }
+
+    // Outputs of values in another order (WidenNvfp4::swaps_values) to those of values in theirs,
+    // or back.
+    static constexpr bool swaps_values = swaps_half_values<Config>;
+    static __device__ __forceinline__ void swap(Outputs& out) {
+        const bool is_upper = ptx::thread_index() % 4 >= 2;
+#pragma unroll
+        for (int i = 0; i < head_dim / 2; i += 2) {
+            const float other = ptx::shfl_xor(is_upper ? out[i] : out[i + 1], 2);
+            out[i] = is_upper ? other : out[i];
+            out[i + 1] = is_upper ? out[i + 1] : other;
+        }
     }
 
     // ---- results -------------------------------------------------------------------------------
@@ -139,7 +157,8 @@ struct GroupRows {
             reference[h] += float(int(exponent - bias));
             sum[h] *= ratio[h];
         }
-        rescale(out);
+        is_rebased = true;
+        rescale(out, false);
     }
 
     // Pairs of threads trade halves of what they have of 16 columns, so that each writes four
@@ -270,7 +289,9 @@ private:
             mask(p, unit, token, end, scores);
         if (seeks)
             seek(scores, factors[0]);
-        if (is_whole && !seeks && !has_factors)
+        if (keys.is_look(tile))
+            units.exponent = ptx::bits_float(0xff800000u);  // weights of nothing
+        else if (is_whole && !seeks && !has_factors)
             plain_end = tile + (seen_end - token) / tokens;
     }
     __device__ __forceinline__ void mask(const ftj_extend_params& p, const Unit& unit,

@@ -49,6 +49,11 @@ template <class Config>
 constexpr bool has_half_rows =
     Config::KWiden::is_coded&& Config::VWiden::is_coded&& Config::code_rows == Config::tile_tokens;
 
+template <class Config, bool has_them = has_half_rows<Config>>
+constexpr bool swaps_half_values = false;
+template <class Config>
+constexpr bool swaps_half_values<Config, true> = Config::VWiden::swaps_values;
+
 // The row scales of a tile, by a warp.
 template <class Widen, uint32_t tokens>
 struct HalfScales {
@@ -59,17 +64,21 @@ struct HalfScales {
     static constexpr uint32_t most_apart = 16;            // exponents of V's row scales
     static constexpr uint32_t rows = tokens / warp_size;  // a lane's
 
-    uint32_t bits[rows];
+    uint32_t bits[rows > 0 ? rows : 1];
     uint32_t top;  // biased exponent of the largest
 
     // They lie at this shared address, a lane's.
     __device__ __forceinline__ explicit HalfScales(uint32_t own) {
+#pragma unroll
+        for (uint32_t i = 0; i < rows; i++)
+            bits[i] = ptx::ld_shared_u32(own + 4 * warp_size * i);
+    }
+    // Before anything else, by all lanes.
+    __device__ __forceinline__ void find_top() {
         uint32_t most = least_top << 23;
 #pragma unroll
-        for (uint32_t i = 0; i < rows; i++) {
-            bits[i] = ptx::ld_shared_u32(own + 4 * warp_size * i);
+        for (uint32_t i = 0; i < rows; i++)
             most = max_of(most, bits[i]);
-        }
         top = ptx::max_of_warp(most) >> 23;
     }
 

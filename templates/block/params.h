@@ -110,6 +110,7 @@ typedef struct ftj_decode_params {
     uint32_t tile_shift;  /* log2 of the tokens of its tiles, */
     uint32_t min_shift;   /* log2 of how many of them a block has at least, */
     uint32_t unit_cost;   /* how many it costs to start a unit, */
+    uint32_t most_idle;   /* blocks that may be left with nothing to do, to cut units whole, */
     uint32_t unit_pieces; /* pieces to a unit of a full batch that the grid has room for, */
     uint32_t block_units; /* and whole units to a block, where there are more than blocks */
     uint32_t all_units;   /* of all requests, where the combine has a block for each; else 0 */

@@ -53,15 +53,9 @@ struct Segment {
         if (++head_set < p.head_sets)
             return;
         head_set = 0;
-        do {
-            if constexpr (!Keys::is_run) {
-                if (ends) {
-                    enter(request + 1, visible_of(p.requests, int32_t(ends[request + 1])));
-                    continue;
-                }
-            }
-            enter(request + 1, Table::keys(p, request + 1));
-        } while (!tiles);
+        do
+            enter(request + 1, keys_of<Table>(p, request + 1, ends));
+        while (!tiles);
     }
 
     // First token of a tile of the segment, which may lie before the first visible key.
@@ -95,7 +89,9 @@ template <class Table>
 struct Cut {
     using Keys = typename Table::Keys;
     using Place = RowPlace<Keys>;
+    static constexpr uint32_t at_once = 4;  // lengths on their way
     const ftj_decode_params& p;
+    uint32_t* ends;      // of the requests' keys, if they are read early
     uint32_t num_units;  // of a request, but for its own factor
     uint32_t count;      // requests that show a key, each times its own factor
     uint32_t has_empty;  // some requests show no key to any query
@@ -114,8 +110,9 @@ struct Cut {
     uint32_t tiles_before;
     Keys first_keys;  // of its first
 
-    explicit __device__ __forceinline__ Cut(const ftj_decode_params& of_call, bool is_early = false)
-        : p(of_call), num_units(Keys::units_alike(of_call)), blocks(0) {
+    explicit __device__ __forceinline__ Cut(const ftj_decode_params& of_call,
+                                            uint32_t* early_ends = nullptr)
+        : p(of_call), ends(early_ends), num_units(Keys::units_alike(of_call)), blocks(0) {
         const uint32_t lane = ptx::thread_index() % warp_size;
         const uint32_t run = (p.requests.batch + warp_size - 1) / warp_size;
         run_begin = min_of(lane * run, p.requests.batch);
@@ -123,16 +120,24 @@ struct Cut {
         uint32_t own_tiles = 0, own_count = 0, most = 0;
         bool is_empty = false;
         first_keys = {};
-#pragma unroll 4
-        for (uint32_t r = run_begin; r < run_end; r++) {
-            const Keys keys = Table::newest(p, r, is_early);
-            if (r == run_begin)
-                first_keys = keys;
-            const uint32_t tiles = keys.num_tiles(p.tile_shift);
-            own_tiles += tiles * keys.own_units(p);
-            own_count += tiles ? keys.own_units(p) : 0;
-            most = max_of(most, tiles);
-            is_empty |= tiles == 0 && keys.num_queries() != 0;
+#pragma unroll 1
+        for (uint32_t begin = run_begin; begin < run_end; begin += at_once) {
+            Keys keys[at_once];
+#pragma unroll
+            for (uint32_t i = 0; i < at_once; i++)
+                keys[i] = Table::newest(p, min_of(begin + i, run_end - 1), ends != nullptr);
+#pragma unroll
+            for (uint32_t i = 0; i < at_once && begin + i < run_end; i++) {
+                if (ends)
+                    ends[begin + i] = keys[i].end;
+                if (i == 0 && begin == run_begin)
+                    first_keys = keys[0];
+                const uint32_t tiles = keys[i].num_tiles(p.tile_shift);
+                own_tiles += tiles * keys[i].own_units(p);
+                own_count += tiles ? keys[i].own_units(p) : 0;
+                most = max_of(most, tiles);
+                is_empty |= tiles == 0 && keys[i].num_queries() != 0;
+            }
         }
         has_empty = ptx::any(is_empty);
         // Lanes past the last request's have nothing, and need not know what is before them.
@@ -191,7 +196,8 @@ struct Cut {
             to.begin = from * num_units;
             to.before = tiles_before;
             for (to.request = run_begin;; to.request++) {
-                to.keys = to.request == run_begin ? first_keys : Table::keys(p, to.request);
+                to.keys =
+                    to.request == run_begin ? first_keys : keys_of<Table>(p, to.request, ends);
                 const uint32_t tiles = to.keys.num_tiles(p.tile_shift);
                 const uint32_t of_request = unit_width(tiles) * num_units * to.keys.own_units(p);
                 if (by_place ? place - to.begin < of_request : to.request == request)
@@ -231,9 +237,9 @@ struct Cut {
 
 private:
     // By pieces where that takes hardly longer: a block's time is its tiles and the starts of its
-    // pieces. By cost a block has one start at most that its range does not count. That a few
-    // blocks have nothing to do is worth it: what the others wait for is memory, of which each gets
-    // the more, and whole units, or one piece to a block, leave fewer parts.
+    // pieces. By cost a block has one start at most that its range does not count. Where memory is
+    // what all wait for, it is worth it that a few have nothing to do: each of the others gets the
+    // more of it, and whole units, or one piece to a block, leave fewer parts.
     __device__ __forceinline__ void share_out(uint32_t most) {
         width = (all_tiles + p.unit_cost * count) * num_units;
         longer = 0;
@@ -249,8 +255,8 @@ private:
         longer_pieces = most - piece_tiles * pieces;
         const uint32_t longest = piece_tiles + (longer_pieces != 0);
         const uint64_t time = uint64_t(longest + p.unit_cost) * block_units - p.unit_cost - 1;
-        const uint64_t most_time = width + width / 32;  // of all blocks
-        if (all_tiles == most * count && (time <= least || time * p.blocks <= most_time)) {
+        const uint32_t busy = p.blocks - p.most_idle;
+        if (all_tiles == most * count && (time <= least || time * busy <= width)) {
             each = block_units;
             width = pieces * count * num_units;
             blocks = each == 1 ? width : (width + each - 1) / each;
@@ -275,13 +281,11 @@ struct WorkRange {
     uint32_t count;      // tiles; 0: nothing to do
     uint32_t has_empty;  // some requests show no key to any query
 
-    // All lanes of a warp get the block's. If it `is_early` there are no more than 32 requests, and
-    // `ends` says where the keys of each were found to end.
-    static __device__ __forceinline__ WorkRange of_block(const ftj_decode_params& p, bool is_early,
+    // All lanes of a warp get the block's. If it is early, `ends` gets where the keys of each
+    // request were found to end.
+    static __device__ __forceinline__ WorkRange of_block(const ftj_decode_params& p,
                                                          uint32_t* ends) {
-        const Cut<Table> cut(p, is_early);
-        if (is_early)
-            ends[ptx::thread_index() % warp_size] = cut.first_keys.end;
+        const Cut<Table> cut(p, ends);
         WorkRange range = {};
         range.has_empty = cut.has_empty;
         if (ptx::block_index() >= cut.blocks)

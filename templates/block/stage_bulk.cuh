@@ -35,13 +35,11 @@ struct Stage {
     static constexpr int bytes = records ? num_pages * Config::record_bytes : Layout::bytes;
     static constexpr int ring_warps = warps * Config::group_parts;
     static constexpr int lag = warps == 2 && num_stages > 2;  // four would rather have the stage
-    using Stages = BulkRing<num_stages, bytes, ring_warps, 1, lag>;
+    using Stages = BulkRing<num_stages, bytes, ring_warps, 1, lag, !keeps_little<Config>>;
     static constexpr int barrier_bytes = Stages::barrier_bytes;
-    // Whether a block looks its first tiles up early (first_tiles.cuh): each is in one page, and
-    // what is known of them lies where warps merge, whose rings all meet before they do.
-    static constexpr bool is_early = num_pages == 1 && ring_warps > 1 && !Config::has_runs &&
-                                     ring_warps == warps * Config::unit_heads &&
-                                     Config::num_warps >= 4;
+    // Whether a block looks its first tiles up early (first_tiles.cuh), where there is room for
+    // what is known then.
+    static constexpr bool is_early = ring_warps > 1 && !Config::has_runs && Config::num_warps >= 4;
 
     // Where 16 rows of an array start in a stage, the first of them row `at` of the tile.
     static constexpr int k_codes(int at) {
@@ -80,20 +78,17 @@ struct Stage {
         uint32_t offset;  // of the tile in a larger page, tokens
     };
 
+    template <class Read>
     static __device__ __forceinline__ Place find(const ftj_requests_params& requests,
-                                                 uint32_t request, Visible keys, uint32_t token) {
+                                                 uint32_t request, Visible keys, uint32_t token,
+                                                 const Read& read) {
         const auto* row = pointer<const int32_t>(requests.table) + request * requests.table_stride;
         if constexpr (num_pages == 1)
-            return {static_cast<uint32_t>(row[token / page_size]), records ? 0 : token % page_size};
+            return {read(row, token / page_size), records ? 0 : token % page_size};
         const uint32_t mine = token + ptx::thread_index() % warp_size % num_pages * page_size;
         if (mine >= keys.end || mine + page_size <= keys.begin)
             return {0, 0};
-        return {static_cast<uint32_t>(row[mine / page_size]), 0};
-    }
-
-    // Of the tile with that token, on a page that is known.
-    static __device__ __forceinline__ Place place_in(uint32_t page, uint32_t token) {
-        return {page, records ? 0 : token % page_size};
+        return {read(row, mine / page_size), 0};
     }
 
     // The first of its warps fills it.

@@ -51,23 +51,25 @@ struct Stage {
         uint32_t offset;
     };
 
+    template <class Read>
     static __device__ __forceinline__ Place find(const ftj_requests_params& requests,
-                                                 uint32_t request, Visible keys, uint32_t token) {
+                                                 uint32_t request, Visible keys, uint32_t token,
+                                                 const Read& read) {
         const auto* table = pointer<const int32_t>(requests.table);
         if constexpr (one_page) {
             const auto* row = table + request * requests.table_stride;
-            return {static_cast<uint32_t>(row[token / page_size]), token % page_size};
+            return {read(row, token / page_size), token % page_size};
         } else {
             const uint32_t mine = token + ptx::thread_index() % warp_size % tokens;
             if (mine < keys.begin || mine >= keys.end)
                 return {0, 0};
             if constexpr (Config::slot_table) {
                 const auto first = pointer<const int32_t>(requests.indptr)[request];
-                const auto slot = static_cast<uint32_t>(table[first + int64_t(mine)]);
+                const uint32_t slot = read(table + first, mine);
                 return {slot / page_size, slot % page_size};
             } else {
                 const auto* row = table + request * requests.table_stride;
-                return {static_cast<uint32_t>(row[mine / page_size]), mine % page_size};
+                return {read(row, mine / page_size), mine % page_size};
             }
         }
     }

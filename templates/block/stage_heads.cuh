@@ -76,8 +76,10 @@ struct Stage {
         uint32_t offset;  // of the tile in a larger page, tokens
     };
 
+    template <class Read>
     static __device__ __forceinline__ Place find(const ftj_requests_params& requests,
-                                                 uint32_t request, Visible keys, uint32_t token) {
+                                                 uint32_t request, Visible keys, uint32_t token,
+                                                 const Read& read) {
         const auto* table = pointer<const int32_t>(requests.table);
         uint32_t mine = token;
         if constexpr (by_token) {
@@ -86,16 +88,18 @@ struct Stage {
         }
         if constexpr (Config::slot_table) {
             const auto first = pointer<const int32_t>(requests.indptr)[request];
-            return {static_cast<uint32_t>(table[first + int64_t(mine)]), 0};
+            return {read(table + first, mine), 0};
         } else {
             const auto* row = table + request * requests.table_stride;
-            return {static_cast<uint32_t>(row[mine / Config::page_size]), mine % Config::page_size};
+            return {read(row, mine / Config::page_size), mine % Config::page_size};
         }
     }
 
     static constexpr int lag = Config::num_stages > 2;
-    struct Ring : BulkRing<Config::num_stages, bytes, ring_warps, fillers, lag> {
-        using Base = BulkRing<Config::num_stages, bytes, ring_warps, fillers, lag>;
+    using Stages =
+        BulkRing<Config::num_stages, bytes, ring_warps, fillers, lag, !keeps_little<Config>>;
+    struct Ring : Stages {
+        using Base = Stages;
 
         // `first` is the ring's first kv head.
         __device__ __forceinline__ void fill(const ftj_cache_params& cache, uint32_t first, Visible,
@@ -176,7 +180,8 @@ struct Stage {
         }
     };
     static constexpr int barrier_bytes = Ring::Base::barrier_bytes;
-    static constexpr bool is_early = false;  // block/first_tiles.cuh
+    static constexpr bool is_early =  // block/first_tiles.cuh
+        !Config::slot_table && !Config::has_runs && ring_warps > 1 && Config::num_warps >= 4;
 
     // Zeros for V where no key is visible, of the warp's head: whatever lies there, times a weight
     // of 0, must be 0. Tokens that came one by one are all visible ones.

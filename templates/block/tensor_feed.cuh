@@ -3,6 +3,8 @@
 // cost a warp one instruction for 64 dims of a run of rows that lie in one page. Lane by lane: each
 // run of a tile and panel of its dims has one.
 //
+// Beside a cache of codes they bring the new rows, and all lanes that fill stages arrive.
+//
 // A copy brings what is there, also where nobody may see it. Such keys are masked, whatever they
 // are; such values have weights of nothing, which would not hide a NaN: they are cleared.
 #pragma once
@@ -20,6 +22,7 @@ struct TensorFeed {
     static constexpr uint32_t panel_dims = 64;
     static constexpr uint32_t panels = Config::head_dim / panel_dims;
     static constexpr uint32_t chunks = Config::head_dim / 8;  // of a row, 16 bytes each
+    static constexpr bool is_coded = Config::KWiden::is_coded || Config::VWiden::is_coded;
     static_assert(tokens % run_rows == 0 && runs * panels <= warp_size, "a lane for each copy");
 
     uint32_t lane;
@@ -70,7 +73,7 @@ struct TensorFeed {
         clear(tile, max_of(seen.begin, seen.end), tokens);
         ptx::fence_proxy_async_shared();  // the products read through another proxy
         ptx::sync_warp();
-        if (lane == 0)
+        if (is_coded || lane == 0)
             ptx::mbarrier_arrive(filled);
     }
 

@@ -22,7 +22,9 @@ struct TileRings {
     static constexpr int order_stages = 2;
     static constexpr uint32_t consumer_lanes = 128 * Config::num_consumers;
     static constexpr bool is_coded = Config::KWiden::is_coded || Config::VWiden::is_coded;
-    static constexpr bool by_tensor = Config::tensor_run > 0;  // K and V come by tensor copies
+    static constexpr bool new_by_tensor = Config::tensor_run > 0;  // rows beside the cache come by
+                                                                   // tensor copies,
+    static constexpr bool by_tensor = new_by_tensor && !is_coded;  // and so do those of the cache
     static constexpr uint32_t query_threads = by_tensor ? feed_threads / 2 : feed_threads;
     using Scales = ScaleColumns<tokens>;
     static constexpr bool has_halves = has_half_rows<Config>;
@@ -36,6 +38,12 @@ struct TileRings {
         uint32_t slot;             // of the partial result
         uint32_t follows_maximum;  // the softmax' reference
         uint32_t out_of_range;     // how many warps found that it should have
+        uint32_t looks;  // 1: before its own tiles, at the request's first one for a reference
+
+        // Tile that the rings begin with.
+        __device__ __forceinline__ uint32_t first() const {
+            return unit.tile - (has_halves ? looks : 0);
+        }
     };
 
     // Bytes from the block's first.
@@ -55,7 +63,7 @@ struct TileRings {
             barriers + 16 * (order_stages + query_stages + num_stages);
         static constexpr int tensor_barrier =
             code_barriers + (is_coded ? CodeFeed<Config>::barrier_bytes : 0);
-        static constexpr int turns = tensor_barrier + (by_tensor ? 8 * num_stages : 0);
+        static constexpr int turns = tensor_barrier + (new_by_tensor ? 8 * num_stages : 0);
         static constexpr int own_units = 4 * 64;  // past the factors of rows
         static constexpr int own_factors =
             has_halves ? own_units + TileUnits::bytes : 4 * (tokens > 64 ? tokens : 64);
@@ -197,7 +205,7 @@ struct TileRings {
             orders.order().out_of_range = 0;
         QueryCursor::init(query_threads);
         TileCursor::init(by_tensor ? 1 : feed_threads);
-        for (TileCursor tiles; by_tensor && tiles.round == 0; tiles.advance())
+        for (TileCursor tiles; new_by_tensor && tiles.round == 0; tiles.advance())
             ptx::mbarrier_init(tiles.unclear(), 1);
         for (uint32_t group = 0; group < Config::num_consumers; group++)
             ptx::mbarrier_init(TurnCursor::barrier(group), 128);
@@ -216,17 +224,30 @@ struct TileRings {
         uint32_t cached_end;
         uint32_t fresh_first;  // of a tile 0, had the new ones as many before them as the cached
         uint32_t fresh_end;
+        uint32_t own_first;  // those before it are looked at only
 
         static __device__ __forceinline__ TileKeys of(const Unit& unit) {
             const uint32_t skipped = (unit.fresh.begin - unit.fresh_base) / tokens;
-            return {unit.cached_tiles, unit.cached.begin / tokens * tokens, unit.cached.end,
-                    unit.fresh_base + (skipped - unit.cached_tiles) * tokens, unit.fresh.end};
+            return {unit.cached_tiles, unit.cached.begin / tokens * tokens,
+                    unit.cached.end,   unit.fresh_base + (skipped - unit.cached_tiles) * tokens,
+                    unit.fresh.end,    unit.tile};
+        }
+        // A tile before the unit's own, which is the first of the request.
+        __device__ __forceinline__ bool is_look(uint32_t tile) const {
+            return has_halves && tile < own_first;
         }
         __device__ __forceinline__ bool is_cached(uint32_t tile) const {
             return tile < cached_tiles;
         }
         __device__ __forceinline__ uint32_t first(uint32_t tile) const {
+            if (is_look(tile))
+                return 0;
             return (is_cached(tile) ? cached_first : fresh_first) + tile * tokens;
+        }
+        // The same of one that is known to be in the cache, and no look, or of which all is seen
+        // like it.
+        __device__ __forceinline__ uint32_t first_cached(uint32_t tile) const {
+            return cached_first + tile * tokens;
         }
         __device__ __forceinline__ uint32_t end(uint32_t tile) const {
             return is_cached(tile) ? cached_end : fresh_end;

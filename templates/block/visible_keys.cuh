@@ -88,13 +88,16 @@ FTJ_DEVICE Visible visible_keys(const ftj_requests_params& requests, uint32_t re
     return visible_of(requests, given);
 }
 
+// Requests whose lengths a block may read early, at most (first_tiles.cuh).
+constexpr uint32_t most_early_requests = 128;
+
 // How the keys of a request are found out: the kind of table is known when a kernel is compiled,
 // or not, or there are runs of queries. The newest() are those that a block begins with, which, if
 // `is_early`, the kernel before may have yet to write (first_tiles.cuh).
 template <bool slot_table>
 struct OfTable {
     using Keys = Visible;
-    static constexpr int32_t most_early = 1 << 22;  // 32 such requests do not overflow the row
+    static constexpr int32_t most_early = (1 << 27) / most_early_requests;  // the row has room
     static __device__ __forceinline__ Keys keys(const ftj_decode_params& p, uint32_t request) {
         return visible_keys<slot_table>(p.requests, request);
     }
@@ -130,6 +133,24 @@ struct OfRuns {
     static __device__ __forceinline__ Keys newest(const ftj_decode_params& p, uint32_t request,
                                                   bool) {
         return keys(p, request);
+    }
+};
+
+// The keys of a request, which end where `ends` says, if it is given.
+template <class Table>
+FTJ_DEVICE typename Table::Keys keys_of(const ftj_decode_params& p, uint32_t request,
+                                        const uint32_t* ends) {
+    if constexpr (!Table::Keys::is_run) {
+        if (ends)
+            return visible_of(p.requests, int32_t(ends[request]));
+    }
+    return Table::keys(p, request);
+}
+
+// Reads a request's row of the table, or its run of slots.
+struct TablePages {
+    __device__ __forceinline__ uint32_t operator()(const int32_t* row, uint32_t column) const {
+        return static_cast<uint32_t>(row[column]);
     }
 };
 

@@ -20,6 +20,8 @@
 //   widen(codes, scales, i)                   chunk i of 8 keys; scales: two block scales, E4M3
 //   widen(codes, scales, row_scale, i)        of 8 values, in their order, to bf16
 //   widen_half(codes, scales, row_scale, i)   of 8 values, to fp16; the scale in both halves
+//   swaps_values              those come with 1 and 4, and 3 and 6, in each other's places
+//   swapped(values)           8 values with those so, where it does
 //   widen_keys(codes, scales, row_scale, i)   of 8 keys, to fp16, in their order
 #pragma once
 #include "block/types.cuh"
@@ -46,6 +48,7 @@ struct WidenFp8 {
     static constexpr float half_fold = E4m3::widen_fold;
     static constexpr uint32_t half_exponent = 0;
     static constexpr bool keys_take_rest = false;
+    static constexpr bool swaps_values = false;
     static constexpr uint32_t nothing_scale = 0x2a7b5124u;
 
     static __device__ __forceinline__ ptx::Words4 widen(const ptx::Words4& codes, uint32_t, int i) {
@@ -97,12 +100,13 @@ struct WidenNvfp4 {
     static constexpr float half_fold = E4m3::widen_fold;
     static constexpr uint32_t half_exponent = 14;
     static constexpr bool keys_take_rest = true;
+    static constexpr bool swaps_values = true;
     static constexpr uint32_t nothing_scale = 0x29278b6du;
 
     static __device__ __forceinline__ ptx::Words4 widen(const ptx::Words4& codes, uint32_t scales,
                                                         int i) {
         constexpr uint32_t raised = 0x58005800u;
-        return scaled_keys(codes, scale_of(ptx::mul_f16x2(E4m3::widen2(scales), raised), i), i);
+        return in_key_order(codes, scale_of(ptx::mul_f16x2(E4m3::widen2(scales), raised), i), i);
     }
     static __device__ __forceinline__ ptx::Words4 widen_keys(const ptx::Words4& codes,
                                                              uint32_t scales, uint32_t row_scale,
@@ -110,20 +114,19 @@ struct WidenNvfp4 {
         const uint32_t two = E4m3::widen2(scales);
         const uint32_t rest = ptx::mul_f16x2(two, ptx::high_twice(row_scale));
         const uint32_t scaled = ptx::fma_f16x2(two, ptx::low_twice(row_scale), rest);
-        return scaled_keys(codes, scale_of(scaled, i), i);
+        return in_key_order(codes, scale_of(scaled, i), i);
     }
     static __device__ __forceinline__ ptx::Words4 widen_half(const ptx::Words4& codes,
                                                              uint32_t scales, uint32_t row_scale,
                                                              int i) {
-        const uint32_t scale = scale_of(ptx::mul_f16x2(E4m3::widen2(scales), row_scale), i);
-        const Nibbles of(codes.w[i]);
-        ptx::Words4 values;
-#pragma unroll
-        for (int j = 0; j < 4; j++) {
-            constexpr uint32_t selectors[4] = {0x4000, 0x5010, 0x6020, 0x7030};
-            values.w[j] = ptx::mul_f16x2(ptx::prmt(of.even, of.odd, selectors[j]) & both, scale);
-        }
-        return values;
+        const uint32_t scaled = ptx::mul_f16x2(E4m3::widen2(scales), row_scale);
+        return in_key_order(codes, scale_of(scaled, i), i);
+    }
+    static __device__ __forceinline__ ptx::Words4 swapped(const ptx::Words4& values) {
+        constexpr uint32_t low = 0x5410, high = 0x7632;
+        const uint32_t* w = values.w;
+        return {{ptx::prmt(w[0], w[2], low), ptx::prmt(w[1], w[3], low),
+                 ptx::prmt(w[0], w[2], high), ptx::prmt(w[1], w[3], high)}};
     }
     static __device__ __forceinline__ ptx::Words4 widen(const ptx::Words4& codes, uint32_t scales,
                                                         float row_scale, int i) {
@@ -160,8 +163,8 @@ private:
     static __device__ __forceinline__ uint32_t scale_of(uint32_t two, int i) {
         return ptx::prmt(two, two, i < 2 ? 0x1010 : 0x3232);
     }
-    static __device__ __forceinline__ ptx::Words4 scaled_keys(const ptx::Words4& codes,
-                                                              uint32_t scale, int i) {
+    static __device__ __forceinline__ ptx::Words4 in_key_order(const ptx::Words4& codes,
+                                                               uint32_t scale, int i) {
         const Nibbles of(codes.w[i]);
         return {{ptx::mul_f16x2(of.even << 8 & both, scale), ptx::mul_f16x2(of.even & both, scale),
                  ptx::mul_f16x2(of.odd << 8 & both, scale), ptx::mul_f16x2(of.odd & both, scale)}};

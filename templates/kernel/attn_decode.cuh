@@ -85,7 +85,7 @@ struct AttnDecode {
         if constexpr (Tile::is_early)
             start_early(p, range, smem + Smem::rows, group, ring, query);
         else
-            find_range(p, range, false, nullptr);
+            find_range(p, range, nullptr);
         const Work work = range;
         if (work.count)
             attend(p, work, group, ring, query, smem);
@@ -101,11 +101,11 @@ private:
 
     // The block's, by one warp.
     static __device__ __forceinline__ void find_range(const ftj_decode_params& p, Work& range,
-                                                      bool is_early, uint32_t* ends) {
-        if (!is_early)
+                                                      uint32_t* early_ends) {
+        if (!early_ends)
             follow_previous();
         if (ptx::thread_index() < warp_size) {
-            const Work found = Work::of_block(p, is_early, ends);
+            const Work found = Work::of_block(p, early_ends);
             if (ptx::thread_index() == 0)
                 range = found;
         }
@@ -120,12 +120,13 @@ private:
                                                        Query<Config>& query) {
         static_assert(sizeof(First) <= Rows::shared_bytes, "it lies where warps will merge");
         auto& first = *reinterpret_cast<First*>(rows);
-        bool is_early = First::may(p);
+        bool is_early = first.start(p);
 #pragma unroll 1
         while (true) {
-            find_range(p, range, is_early, first.ends);
+            uint32_t* ends = is_early ? first.ends : nullptr;
+            find_range(p, range, ends);
             const Work work = range;
-            const Cursor cursor = start_cursor(p, work, group, is_early ? &first : nullptr);
+            const Cursor cursor = start_cursor(p, work, group, NewestPages{p, is_early}, ends);
             if (is_early) {
                 ptx::sync_block();
                 follow_previous();
@@ -133,10 +134,15 @@ private:
             fill(p, work, cursor, ring);
             if (work.count)
                 query.fetch(p, work.first.columns(p, kv_head(work.first), Rows::num_rows));
-            if (!is_early ||
-                first.template is_right<Table>(p, min_of(work.count, First::num_rings)))
+            if (!is_early)
                 break;
-            ring.drop(cursor.index < work.count);
+            const bool has_tile = cursor.index < work.count;
+            uint32_t now = cursor.place.page;
+            if (has_tile && ring.fills())
+                now = find_tile(p, cursor.segment, NewestPages{p, false}).page;
+            if (first.template is_right<Table>(p, now, cursor.place.page))
+                break;
+            ring.drop(has_tile);
             is_early = false;
         }
         // What is read from here on is known to be the same for a whole warp again: without, ptxas
@@ -161,7 +167,7 @@ private:
                                                   uint32_t group, typename Tile::Ring& ring,
                                                   Query<Config>& query, unsigned char* smem) {
         Run segment = work.first;
-        Cursor cursor = start_cursor(p, work, group + Tile::is_early * num_groups);
+        Cursor cursor = start_cursor(p, work, group + Tile::is_early * num_groups, TablePages{});
         if constexpr (!Tile::is_early)
             query.fetch(p, segment.columns(p, kv_head(segment), Rows::num_rows));
         if constexpr (!fills_in_loop) {
@@ -221,7 +227,8 @@ private:
             first = begin + tile - segment.keys.begin / tile_tokens - segment.tile;
             count = end > tile ? end - tile : 0;
             begin_token = tile * tile_tokens;
-            ptx::keep(first), ptx::keep(count), ptx::keep(begin_token);
+            if constexpr (!keeps_little<Config>)
+                ptx::keep(first), ptx::keep(count), ptx::keep(begin_token);
         }
         __device__ __forceinline__ uint32_t token(uint32_t at) const {
             return begin_token + (at - first) * tile_tokens;
@@ -230,48 +237,48 @@ private:
         __device__ __forceinline__ bool has(uint32_t at) const { return at - first < count; }
     };
 
+    template <class Read>
     static __device__ __forceinline__ Cursor start_cursor(const ftj_decode_params& p,
                                                           const Work& work, uint32_t group,
-                                                          First* first = nullptr) {
-        Cursor cursor;
+                                                          const Read& read,
+                                                          const uint32_t* ends = nullptr) {
+        Cursor cursor = {};
         cursor.segment = work.first;
         cursor.index = 0;
         cursor.run_end = work.first.tiles - work.first.tile;
-        advance(p, work, cursor, group, first);
+        advance(p, work, cursor, group, read, ends);
         return cursor;
     }
 
     // Move by some tiles and look up where the new one lies; its copy comes a tile later, when the
     // table's answer has arrived.
+    template <class Read>
     static __device__ __forceinline__ void advance(const ftj_decode_params& p, const Work& work,
-                                                   Cursor& cursor, uint32_t by,
-                                                   First* first = nullptr) {
+                                                   Cursor& cursor, uint32_t by, const Read& read,
+                                                   const uint32_t* ends = nullptr) {
         cursor.index += by;
         cursor.segment.tile += by;
         if (cursor.index >= work.count)
             return;
         while (cursor.index >= cursor.run_end) {
-            cursor.segment.next(p, first ? first->ends : nullptr);
+            cursor.segment.next(p, ends);
             cursor.segment.tile = cursor.index - cursor.run_end;
             cursor.run_end += cursor.segment.tiles;
         }
-        const auto& segment = cursor.segment;
-        if constexpr (Tile::is_early) {
-            if (first) {
-                if (Tile::Ring::is_filler())
-                    cursor.place =
-                        first->find(p, ring_index(), segment.request, segment.token(segment.tile));
-                return;
-            }
-        }
-        cursor.place =
-            Tile::find(p.requests, segment.request, segment.keys, segment.token(segment.tile));
+        cursor.place = find_tile(p, cursor.segment, read);
+    }
+    template <class Read>
+    static __device__ __forceinline__ typename Tile::Place find_tile(const ftj_decode_params& p,
+                                                                     const Run& segment,
+                                                                     const Read& read) {
+        return Tile::find(p.requests, segment.request, segment.keys, segment.token(segment.tile),
+                          read);
     }
 
     static __device__ __forceinline__ void fetch_next(const ftj_decode_params& p, const Work& work,
                                                       Cursor& cursor, typename Tile::Ring& ring) {
         if (fill(p, work, cursor, ring))
-            advance(p, work, cursor, num_groups);
+            advance(p, work, cursor, num_groups, TablePages{});
     }
     static __device__ __forceinline__ bool fill(const ftj_decode_params& p, const Work& work,
                                                 const Cursor& cursor, typename Tile::Ring& ring) {

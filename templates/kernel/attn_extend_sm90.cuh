@@ -117,6 +117,8 @@ private:
                 if (rows.is_out_of_range(out) && ptx::thread_index() % warp_size == 0)
                     ptx::atomic_add(&order.out_of_range, 1);
                 rows.settle(out);
+                if (Rows::swaps_values && order.end <= unit.cached_tiles)
+                    Rows::swap(out);
                 if (order.end - unit.tile == unit.tiles)
                     rows.write_outputs(p, unit, out);
                 else
@@ -133,8 +135,8 @@ private:
         at.queries.wait_filled();
         give_back(at.queries);
 #pragma unroll 1
-        for (uint32_t tile = order.unit.tile; tile < order.end; tile++) {
-            if (tile > order.unit.tile) {
+        for (uint32_t tile = order.first(); tile < order.end; tile++) {
+            if (tile > order.first()) {
                 at.turns.wait();
                 at.turns.pass_on();
             }
@@ -156,7 +158,7 @@ private:
     static __device__ __forceinline__ void attend(const ftj_extend_params& p, const Order& order,
                                                   uint32_t group, Rows& rows,
                                                   typename Rows::Outputs& out, Cursors& at) {
-        const uint32_t first = order.unit.tile, end = order.end;
+        const uint32_t first = order.first(), end = order.end;
         const auto keys = TileKeys::of(order.unit);
         typename Rows::Scores scores;
         typename Rows::Factors factors;
@@ -184,7 +186,7 @@ private:
             is_half = has_units && !ptx::any(units.is_wide());
             rows.weigh(p, order.unit, keys, tile, factors, units, scores);
             if (tile > first) {
-                await_outputs(rows, out);
+                await_outputs(rows, Rows::swaps_values && tile == keys.cached_tiles, out);
                 give_back(at.values);
             }
             round(is_half, scores, weights);
@@ -193,11 +195,10 @@ private:
             // Values that are to be seen have come before these keys: one fence for both.
             const bool is_cached = keys.is_cached(tile);
             const bool is_seen = is_seen_k(is_cached) && is_seen_v(is_cached);
-            if (!is_seen) {
+            if (!is_seen)
                 at.values.wait_filled();
-                if (Config::KWiden::is_coded && tile == keys.cached_tiles)
-                    restore_queries(p, order.unit, group, at);
-            }
+            if (Config::KWiden::is_coded && tile == keys.cached_tiles)
+                restore_queries(p, order.unit, group, at);
             start_scores<true>(p, query, is_cached, is_seen, at, factors, units, scores);
             start_outputs(is_half, weights, at, out);
             at.turns.pass_on();
@@ -258,10 +259,10 @@ private:
         return Config::KWiden::is_coded && is_cached;
     }
     static __device__ __forceinline__ bool is_seen_k(bool is_cached) {
-        return Rings::by_tensor || is_widened_k(is_cached);
+        return is_cached ? Rings::by_tensor || Config::KWiden::is_coded : Rings::new_by_tensor;
     }
     static __device__ __forceinline__ bool is_seen_v(bool is_cached) {
-        return Rings::by_tensor || (Config::VWiden::is_coded && is_cached);
+        return is_cached ? Rings::by_tensor || Config::VWiden::is_coded : Rings::new_by_tensor;
     }
 
     // Row scales of K, or a tile's units, are loaded before the products start: later loads would
@@ -318,12 +319,12 @@ private:
     // Outputs up to date with the reference of the tile whose scores have just been weighed. Both
     // ways wait: ptxas keeps what comes before a branch before it, and would else let most of the
     // softmax wait for the product that it is to run under.
-    static __device__ __forceinline__ void await_outputs(const Rows& rows,
+    static __device__ __forceinline__ void await_outputs(Rows& rows, bool swaps,
                                                          typename Rows::Outputs& out) {
-        if (rows.is_rebased) {
+        if (rows.is_rebased || swaps) {
             ptx::wgmma_wait<0>();
             ptx::wgmma_keep(out);
-            rows.rescale(out);
+            rows.rescale(out, swaps);
         } else {
             ptx::wgmma_wait<0>();
             ptx::wgmma_keep(out);

@@ -311,6 +311,22 @@ void acceptance_shared_keys(struct check_row *row)
     }
 }
 
+/* A lane deals a run of them, and of up to 64 or 128 blocks look their first tiles up early. */
+void acceptance_many_requests(struct check_row *row)
+{
+    static const uint32_t batches[4] = {33, 64, 97, ATTENTION_MAX_BATCH};
+    for (int i = 0; i < 4; i++) {
+        struct attention_shape shape = acceptance_small_shape(formats[i % 3], 0);
+        shape.page_size = i == 2 ? 16 : 64;
+        shape.num_kv_heads = 2;
+        shape.group = 4;
+        shape.batch = batches[i];
+        for (uint32_t r = 0; r < shape.batch; r++)
+            shape.lengths[r] = r % 9 == 4 ? 0 : 1 + r * 37 % 190;
+        acceptance_decode_random(row, &shape);
+    }
+}
+
 /* The eager half of O20: tests/gpu has the captured one. */
 void acceptance_o20_other_lengths_in_place(struct check_row *row)
 {

@@ -6,7 +6,7 @@
 #include "ftjit/attention.h"
 #include "tests/check/check_cache.h"
 
-#define ATTENTION_MAX_BATCH 8
+#define ATTENTION_MAX_BATCH 130
 /* In table entries that must not be read. */
 #define ATTENTION_POISON_ID 2147480000
 

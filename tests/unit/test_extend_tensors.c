@@ -160,6 +160,43 @@ Test(extend_tensors, describe_the_cache_and_the_rows_beside_it)
     close_session(&session);
 }
 
+/* Of a cache of codes nothing is described, but the rows beside it, by whole tiles. */
+Test(extend_tensors, describe_the_rows_beside_codes)
+{
+    const ftj_kv_shape shape = {.k_format = FTJ_KV_FP8,
+                                .v_format = FTJ_KV_NVFP4,
+                                .num_kv_heads = 2,
+                                .head_dim = 128,
+                                .page_size = 8};
+    struct session session = open_session(FAKE_CUDA_PATH, &shape, 0);
+    ftj_extend_args args = args_of(&session);
+    args.k_new = session.memory + 4096;
+    args.v_new = session.memory + 8192;
+    cr_assert_eq(ftj_attention_extend(session.attn, &args, NULL), FTJ_OK, "%s", catcher.last);
+    ftj_extend_params params;
+    memcpy(&params, session.last_launch()->params, sizeof(params));
+
+    ftj_tensor right = {.base = (uintptr_t)args.k_new,
+                        .strides = {512, 256, 512},
+                        .dims = 128,
+                        .slots = 100,
+                        .heads = 2,
+                        .pages = 1,
+                        .box_dims = 64,
+                        .box_slots = 64};
+    ftj_tensor got = tensor_of(&params.k_new_tensor);
+    expect_tensor(&got, &right);
+    right.base = (uintptr_t)args.v_new;
+    got = tensor_of(&params.v_new_tensor);
+    expect_tensor(&got, &right);
+    const ftj_tensor none = {0};
+    got = tensor_of(&params.k_tensor);
+    expect_tensor(&got, &none);
+    got = tensor_of(&params.v_tensor);
+    expect_tensor(&got, &none);
+    close_session(&session);
+}
+
 /* No copy of a few rows, and none of codes. */
 Test(extend_tensors, are_only_made_where_the_kernel_reads_them)
 {

@@ -36,7 +36,7 @@ static const char unit[] =
     "extern \"C\" __global__ void ftj_kernel(const __grid_constant__ ftj_decode_params p) {\n"
     "    using namespace ftj;\n"
     "    const uint32_t block = ptx::block_index();\n"
-    "    const auto work = WorkRange<64, Table>::of_block(p, false, nullptr);\n"
+    "    const auto work = WorkRange<64, Table>::of_block(p, nullptr);\n"
     "    const auto split = AttnCombine<Config>::find_split(p, block);\n"
     "    if (ptx::thread_index() != 0)\n"
     "        return;\n"
@@ -116,6 +116,7 @@ static void run(struct ftj_backend *backend, struct ftj_module *module, struct d
         .tile_shift = 6,
         .min_shift = deal->min_shift,
         .unit_cost = deal->unit_cost,
+        .most_idle = deal->blocks / 32,
         .unit_pieces = num_units && num_units < deal->blocks ? deal->blocks / num_units : 1,
         .block_units = num_units > deal->blocks ? (num_units + deal->blocks - 1) / deal->blocks : 1,
         .all_units = deal->has_runs || deal->by_block || num_units > deal->blocks ? 0 : num_units,
@@ -221,9 +222,9 @@ static void check(const struct deal *deal)
         total += (uint64_t)(tiles ? tiles + deal->unit_cost : 0) * units_of(deal, r);
     }
     const uint64_t most = check_runs(deal);
-    const uint64_t even = (total + deal->blocks - 1) / deal->blocks;
     const uint64_t least = (1u << deal->min_shift) + deal->unit_cost;
-    const uint64_t hardly_more = even + even / 32; /* for units cut by pieces */
+    const uint64_t busy = deal->blocks - deal->blocks / 32;
+    const uint64_t hardly_more = (total + busy - 1) / busy; /* for units cut by pieces */
     cr_expect_leq(most, (hardly_more > least ? hardly_more : least) + deal->unit_cost,
                   "%llu of %llu in %u blocks", (unsigned long long)most, (unsigned long long)total,
                   deal->blocks);

@@ -123,7 +123,8 @@ Test(tune_extend_sm90, needs_whole_chunks_of_a_row)
     cr_expect_not(ftj_tune_extend_sm90(&problem, &device, &config));
 }
 
-/* Runs of rows in a page, of a table of pages, in 16 bits; all that the tile takes of them. */
+/* Runs of rows in a page, of a table of pages, in 16 bits; all that the tile takes of them. And
+ * whole tiles of the rows beside codes, wherever those lie. */
 Test(tune_extend_sm90, copies_runs_of_rows_by_tensor_copies)
 {
     static const struct {
@@ -137,7 +138,9 @@ Test(tune_extend_sm90, copies_runs_of_rows_by_tensor_copies)
         {128, 16, FTJ_KV_16BIT, FTJ_TABLE_BLOCKS, 0},
         {128, 256, FTJ_KV_16BIT, FTJ_TABLE_BLOCKS, 64},
         {64, 256, FTJ_KV_16BIT, FTJ_TABLE_BLOCKS, 128},
-        {128, 64, FTJ_KV_FP8, FTJ_TABLE_BLOCKS, 0},
+        {128, 64, FTJ_KV_FP8, FTJ_TABLE_BLOCKS, 64},
+        {64, 8, FTJ_KV_FP8, FTJ_TABLE_BLOCKS, 128},
+        {256, 16, FTJ_KV_FP8, FTJ_TABLE_SLOTS, 64},
         {128, 64, FTJ_KV_16BIT, FTJ_TABLE_SLOTS, 0},
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {

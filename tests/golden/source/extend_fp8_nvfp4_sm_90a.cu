@@ -6,7 +6,7 @@
 struct Config {
     static constexpr int num_threads = 512;
     static constexpr int min_blocks = 1;
-    static constexpr int smem_bytes = 219760;
+    static constexpr int smem_bytes = 219808;
     static constexpr int head_dim = 128;
     using Element = ftj::Bf16;
     using KWiden = ftj::WidenFp8<ftj::E4m3Hardware>;
@@ -21,7 +21,7 @@ struct Config {
     static constexpr int code_slots = 2;
     static constexpr int code_rows = 64;
     static constexpr int code_run = 64;
-    static constexpr int tensor_run = 0;
+    static constexpr int tensor_run = 64;
     static constexpr int producer_registers = 80;
     static constexpr int consumer_registers = 144;
     static constexpr bool slots_contiguous = true;
