@@ -129,12 +129,8 @@ struct UnitDeal {
         bool in_range = !in_rounds && has_rounds;
         if (in_rounds || step(p, index, in_range))
             go(p, in_rounds ? unit : cut, index, in_range);
-        if (in_rounds) {
-            end = unit.tiles;
-            return;
-        }
-        if (left <= least()) {
-            end = unit.tile;
+        if (in_rounds || left <= least()) {
+            end = in_rounds ? unit.tiles : unit.tile;
             return;
         }
         unit = cut;
