@@ -157,6 +157,8 @@ ftj_status ftj_args_extend(const struct ftj_attention *attn, const ftj_extend_ar
     set_rows(attn, args, params);
     params->num_kv_heads = attn->desc.kv.shape.num_kv_heads;
     params->group = attn->group;
+    params->heads_inverse = UINT32_MAX / params->num_kv_heads;
+    params->group_inverse = UINT32_MAX / params->group;
     params->block_rows = attn->extend_rows;
     params->softcap = attn->desc.softcap;
     params->score_scale = ftj_score_scale(attn);

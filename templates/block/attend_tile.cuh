@@ -49,7 +49,7 @@ struct AttendTile {
         }
         // What out must be multiplied by to be of V's values.
         __device__ __forceinline__ float v_factor() const {
-            return VCodec::has_row_scale ? VCodec::operand_fold / v_norm : 1.0f;
+            return VCodec::has_row_scale ? VCodec::operand_fold * inverse_of_power(v_norm) : 1.0f;
         }
     };
 
@@ -322,9 +322,9 @@ private:
                 const uint32_t exponent = ptx::float_bits(most) >> 23;
                 const float v_norm =
                     ptx::bits_float((2 * bias + v_scale_exponent - exponent) << 23);
-                // By 2^126, the first, a division takes long; without, ptxas spills many columns.
-                const uint32_t inverse = (2 * bias << 23) - ptx::float_bits(state.v_norm);
-                v_ratio = n_tiles > 2 ? v_norm / state.v_norm : v_norm * ptx::bits_float(inverse);
+                // Without a division ptxas spills many columns.
+                v_ratio =
+                    n_tiles > 2 ? v_norm / state.v_norm : v_norm * inverse_of_power(state.v_norm);
                 state.v_norm = v_norm;
             }
         }

@@ -23,7 +23,7 @@ FTJ_DEVICE FinalRow finalise(uint64_t sinks, uint32_t q_head, float max, float s
     }
     if (sum == 0.0f)
         return {0.0f, ptx::bits_float(0xff800000u)};
-    return {ptx::ex2_approx(max - most) / sum, (most + ptx::lg2_approx(sum)) * ln2};
+    return {ptx::div_approx(ptx::ex2_approx(max - most), sum), (most + ptx::lg2_approx(sum)) * ln2};
 }
 
 // Four columns of a row, on their way to the output.

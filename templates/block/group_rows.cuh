@@ -171,7 +171,7 @@ struct GroupRows {
         for (int h = 0; h < 2; h++) {
             const uint32_t mine = row + 8 * h + ptx::thread_index() % warp_size / 4;
             const bool is_there = mine < unit.end_row;
-            const uint32_t query = is_there ? mine / p.group : 0;
+            const uint32_t query = is_there ? by_group(p).divide(mine) : 0;
             const uint32_t q_head = unit.head * p.group + (is_there ? mine - query * p.group : 0);
             const int64_t token = int64_t(unit.run.first) + query;
             const FinalRow end = finalise(p.sinks, q_head, reference[h], sum[h]);
@@ -301,7 +301,7 @@ private:
 #pragma unroll
         for (int h = 0; h < 2; h++) {
             const uint32_t mine = ptx::made_anew(row) + 8 * h + ptx::thread_index() % warp_size / 4;
-            const KeyRange keys = unit.run.seen_by(mine / p.group, p.requests.window);
+            const KeyRange keys = unit.run.seen_by(by_group(p).divide(mine), p.requests.window);
             const uint32_t count = max_of(min_of(keys.end, end), keys.begin) - keys.begin;
             const uint32_t first = column - keys.begin;  // below it: past every count
 #pragma unroll

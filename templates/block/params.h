@@ -146,7 +146,9 @@ typedef struct ftj_extend_params {
     uint64_t partial_state; /* float2 [2 * blocks][block_rows]: max (log2), sum */
     uint64_t splits;        /* uint32 [blocks][8]: see block/query_tile.cuh */
     uint32_t num_kv_heads;
-    uint32_t group;      /* query heads per kv head */
+    uint32_t group;         /* query heads per kv head */
+    uint32_t heads_inverse; /* (2^32 - 1) / num_kv_heads: see block/divisor.cuh */
+    uint32_t group_inverse;
     uint32_t block_rows; /* of a query tile */
     float score_scale;   /* sm_scale * log2(e), or sm_scale with a softcap */
     float softcap;       /* 0: off */

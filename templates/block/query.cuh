@@ -62,7 +62,7 @@ struct Query {
 #pragma unroll
         for (int n = 0; n < n_tiles; n++)
             put_head(n, factor);
-        score_scale = p.score_scale * KCodec::operand_fold / factor;
+        score_scale = p.score_scale * KCodec::operand_fold * inverse_of_power(factor);
         if constexpr (in_shared)
             ptx::sync_block();
     }

@@ -62,7 +62,7 @@ private:
         // Rows past the end read the last one: a branch would cost a choice per word.
         const uint32_t kept = row < unit.end_row ? ~0u : 0u;
         row = min_of(row, unit.end_row - 1);
-        const uint32_t query = row / p.group;
+        const uint32_t query = by_group(p).divide(row);
         const uint32_t q_head = unit.head * p.group + (row - query * p.group);
         const auto* from = pointer<const typename Element::Storage>(p.q) +
                            (int64_t(unit.run.first) + query) * p.q_token_stride +
@@ -92,7 +92,8 @@ private:
             }
         });
         // Not 0, be the row and the scale as small as they may: a masked score is minus infinity.
-        return ptx::max_f32(abs_of(p.score_scale) * KCodec::operand_fold / factor, least_scale);
+        return ptx::max_f32(abs_of(p.score_scale) * KCodec::operand_fold * inverse_of_power(factor),
+                            least_scale);
     }
 
     // Values `low` and `high` of the lane's own as an operand.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The run of queries of a request, and what each of them sees.
 #pragma once
-#include "block/types.cuh"
+#include "block/divisor.cuh"
 
 namespace ftj {
 

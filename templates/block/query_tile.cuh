@@ -9,6 +9,7 @@
 // depends on anything but lengths and grid, so a replayed graph computes what an eager call would.
 #pragma once
 #include "block/query_run.cuh"
+#include "block/unit_sums.cuh"
 
 namespace ftj {
 
@@ -42,8 +43,8 @@ struct QueryTile {
         index = to;
         first_row = to * block_rows;
         end_row = min_of(first_row + block_rows, run.num_rows(p.group));
-        const KeyRange first = run.seen_by(first_row / p.group, p.requests.window);
-        const KeyRange last = run.seen_by((end_row - 1) / p.group, p.requests.window);
+        const KeyRange first = run.seen_by(by_group(p).divide(first_row), p.requests.window);
+        const KeyRange last = run.seen_by(by_group(p).divide(end_row - 1), p.requests.window);
         const uint32_t base = run.cached(p);
         fresh_base = base;
         cached = {min_of(first.begin, base), min_of(last.end, base)};
@@ -108,17 +109,16 @@ struct ExtendWork {
     // another under it, its result. Not counted, the block with a request's first units, which are
     // short, ends last: by a fifth of a causal 16k.
     static constexpr uint32_t unit_cost = 2;
-    // Scratch of deal(): a sum of tiles and one of query tiles per thread.
-    static constexpr int shared_bytes = num_threads * 12;
+    using Sums = UnitSums<1, num_threads>;
+    static constexpr int shared_bytes = Sums::shared_bytes;  // scratch of deal()
 
     // What is cut is cost, counted over all units: unit_cost of each, then one of each of its
     // tiles.
     Tile unit;                 // where the block stands: at first, where its share begins
-    uint64_t total;            // of the whole call
-    uint64_t begin;            // of this block's share
+    EqualShares shares;        // of the whole call
+    uint64_t begin;            // of this block's
     uint32_t count;            // of it; 0: nothing to do
     uint32_t owed;             // of it, for the start of the unit that it begins in
-    uint32_t blocks;           // that have work
     uint32_t out_of_range;     // a warp has found what it did of the unit to be so
     uint32_t follows_maximum;  // the unit is done again, with references that follow the maximum
 
@@ -131,9 +131,13 @@ struct ExtendWork {
             unit.next(p);
     }
 
-    // The block that has it, by the same cut as begin and count.
+    // The block that has it, this one or one after it.
     __device__ __forceinline__ uint32_t owner(uint64_t cost) const {
-        return static_cast<uint32_t>(((cost + 1) * blocks - 1) / total);
+        uint32_t block = ptx::block_index();
+#pragma unroll 1
+        while (shares.begin(block + 1) <= cost)
+            block++;
+        return block;
     }
 
     // The block's share, into `to`, in shared memory: it is the same for all threads, which have no
@@ -141,115 +145,83 @@ struct ExtendWork {
     // then the tiles of keys of a run of query tiles; the thread whose run holds the block's first
     // tile walks that run once more. It is the same walk, for the sake of the time to compile it.
     static __device__ void deal(const ftj_extend_params& p, unsigned char* shared, ExtendWork& to) {
-        auto* cost_sums = reinterpret_cast<uint64_t*>(shared);
-        const uint32_t thread = ptx::thread_index();
-        const Share share = share_of(p, reinterpret_cast<uint32_t*>(cost_sums + num_threads));
-        uint64_t mine = 0;  // cost
-        uint64_t skip = 0;  // to where the block's share begins
-        bool is_here = false;
+        Sums sums(shared);
+        uint64_t skip = not_here;  // to where the block's share begins
 #pragma unroll 1
-        for (bool enters = false;; enters = true) {
-            Tile at;
-            uint32_t left = enters && !is_here ? 0 : share.mine;
-            uint32_t index = left ? share.start(at) : 0;
-#pragma unroll 1
-            while (left-- > 0) {
-                at.go(p, index);
-                const uint64_t of_all_heads = uint64_t(at.tiles + unit_cost) * p.num_kv_heads;
-                if (!enters) {
-                    mine += of_all_heads;
-                } else if (skip >= of_all_heads) {
-                    skip -= of_all_heads;
-                } else {
-                    const uint32_t in_unit = uint32_t(skip) % (at.tiles + unit_cost);
-                    at.head = uint32_t(skip) / (at.tiles + unit_cost);
-                    at.tile = in_unit - min_of(in_unit, unit_cost);
-                    to.owed = unit_cost - min_of(in_unit, unit_cost);
-                    to.unit = at;
-                    left = 0;
-                }
-                index = at.index + 1;
-            }
-            if (enters)
+        for (uint32_t pass = 0;; pass++) {
+            if (pass == 0)
+                count_query_tiles(p, sums);
+            else
+                to.walk(p, sums, skip, pass == 2);
+            if (pass == 2)
                 break;
-            cost_sums[thread] = mine;
-            ptx::sync_block();
-            uint64_t before = 0, total = 0;
-#pragma unroll 4
-            for (uint32_t t = 0; t < num_threads; t++) {
-                if (t == thread)
-                    before = total;
-                total += cost_sums[t];
-            }
-            const ExtendWork work = cut(total);
-            skip = work.begin - before;
-            is_here = work.count && work.begin >= before && skip < mine;
-            if (thread == 0) {
-                to.total = total;
-                to.begin = work.begin;
-                to.count = work.count;
-                to.blocks = work.blocks;
-                to.out_of_range = to.follows_maximum = 0;
-            }
+            sums.add_up();
+            if (pass == 0)
+                sums.share_query_tiles();
+            else
+                skip = to.cut(sums);
         }
         ptx::sync_block();
     }
 
 private:
-    // The query tiles that a thread counts the tiles of.
-    struct Share {
-        const uint32_t* query_sums;
-        uint32_t run;    // requests of a thread
-        uint32_t begin;  // its first query tile, counted over all requests
-        uint32_t mine;
+    static constexpr uint64_t not_here = ~0ull;
 
-        // Where to go() from `at` to be at the first. There must be one.
-        __device__ __forceinline__ uint32_t start(Tile& at) const {
-            uint32_t index = begin, thread = 0;
-            for (; index >= query_sums[thread]; thread++)
-                index -= query_sums[thread];
-            at = {};
-            at.request = thread * run - 1;
-            return index;
-        }
-    };
-
-    static __device__ __forceinline__ Share share_of(const ftj_extend_params& p,
-                                                     uint32_t* query_sums) {
+    static __device__ __forceinline__ void count_query_tiles(const ftj_extend_params& p,
+                                                             Sums& sums) {
         const uint32_t thread = ptx::thread_index();
-        const uint32_t run = (p.requests.batch + num_threads - 1) / num_threads;
-        const uint32_t run_end = min_of((thread + 1) * run, p.requests.batch);
-        uint32_t query_tiles = 0;
+        sums.requests = (p.requests.batch + num_threads - 1) / num_threads;
+        const uint32_t end = min_of((thread + 1) * sums.requests, p.requests.batch);
 #pragma unroll 1
-        for (uint32_t r = thread * run; r < run_end; r++)
-            query_tiles += Tile::tiles_of(QueryRun::of(p, r), p.group);
-        query_sums[thread] = query_tiles;
-        ptx::sync_block();
-        query_tiles = 0;
-#pragma unroll 4
-        for (uint32_t t = 0; t < num_threads; t++)
-            query_tiles += query_sums[t];
-
-        const uint32_t share = (query_tiles + num_threads - 1) / num_threads;
-        const uint32_t begin = min_of(thread * share, query_tiles);
-        return {query_sums, run, begin, min_of(share, query_tiles - begin)};
+        for (uint32_t r = thread * sums.requests; r < end; r++)
+            sums.cost.of[0] += Tile::tiles_of(QueryRun::of(p, r), p.group);
     }
 
-    // A block's part of all tiles.
-    static __device__ __forceinline__ ExtendWork cut(uint64_t total) {
-        const uint64_t wanted = (total + min_share - 1) / min_share;
+    // What the thread's share of all query tiles costs; or where in it the block's share begins.
+    __device__ __forceinline__ void walk(const ftj_extend_params& p, Sums& sums, uint64_t skip,
+                                         bool enters) {
+        Tile at;
+        uint32_t left = enters && skip == not_here ? 0 : sums.mine;
+        uint32_t index = left ? sums.start(at) : 0;
+#pragma unroll 1
+        while (left-- > 0) {
+            at.go(p, index);
+            const uint32_t of_unit = at.tiles + unit_cost;
+            const uint64_t of_all_heads = uint64_t(of_unit) * p.num_kv_heads;
+            index = at.index + 1;
+            if (!enters) {
+                sums.cost.of[0] += of_all_heads;
+                continue;
+            }
+            if (skip >= of_all_heads) {
+                skip -= of_all_heads;
+                continue;
+            }
+            uint32_t in_unit = uint32_t(skip);
+            at.head = 0;
+#pragma unroll 1
+            for (; in_unit >= of_unit; at.head++)
+                in_unit -= of_unit;
+            at.tile = in_unit - min_of(in_unit, unit_cost);
+            owed = unit_cost - min_of(in_unit, unit_cost);
+            unit = at;
+            break;
+        }
+    }
+
+    // A block's part of what all costs; how far into that of the thread's query tiles it begins.
+    __device__ __forceinline__ uint64_t cut(const Sums& sums) {
         const uint32_t block = ptx::block_index();
-        ExtendWork work;
-        work.blocks = static_cast<uint32_t>(min_of(wanted, uint64_t(ptx::num_blocks())));
-        work.begin = work.count = 0;
-        if (block >= work.blocks)
-            return work;
-        const uint64_t each = total / work.blocks;
-        const auto rest = static_cast<uint32_t>(total - each * work.blocks);
-        const uint32_t of_rest = rest * block / work.blocks;
-        work.begin = each * block + of_rest;
-        work.count = static_cast<uint32_t>(each) + rest * (block + 1) / work.blocks - of_rest;
-        return work;
+        const EqualShares all = {sums.total.of[0], Divisor::of(ptx::num_blocks()), min_share};
+        const uint64_t first = all.begin(block), last = all.begin(block + 1);
+        if (ptx::thread_index() == 0) {
+            shares = all;
+            begin = first;
+            count = uint32_t(last - first);
+            out_of_range = follows_maximum = 0;
+        }
+        const uint64_t skip = first - sums.before.of[0];
+        return first < last && skip < sums.cost.of[0] ? skip : not_here;
     }
 };
 

@@ -92,7 +92,7 @@ struct RowSoftmax {
 #pragma unroll
             for (int h = 0; h < 2; h++) {
                 const uint32_t mine = row + 16 * m + 8 * h + ptx::thread_index() % warp_size / 4;
-                KeyRange seen = unit.run.seen_by(mine / p.group, p.requests.window);
+                KeyRange seen = unit.run.seen_by(by_group(p).divide(mine), p.requests.window);
                 seen.end = min_of(seen.end, keys_end);
 #pragma unroll
                 for (int n = 0; n < n_tiles; n++) {
@@ -204,7 +204,7 @@ private:
                 const uint32_t exponent = ptx::float_bits(v_quad) >> 23;
                 const float v_norm =
                     ptx::bits_float((2 * bias + v_scale_exponent - exponent) << 23);
-                v_ratio = v_norm / state.v_norm;
+                v_ratio = v_norm * inverse_of_power(state.v_norm);
                 state.v_norm = v_norm;
             }
         }

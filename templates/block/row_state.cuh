@@ -158,7 +158,7 @@ struct RowState {
                                                   uint32_t first_dim) const {
         using Pack = typename ProductOf<Element>::Mma;
         for_each_row(unit, row, [&](int m, int h, uint32_t mine) {
-            const uint32_t query = mine / p.group;
+            const uint32_t query = by_group(p).divide(mine);
             const uint32_t q_head = unit.head * p.group + (mine - query * p.group);
             const int64_t token = int64_t(unit.run.first) + query;
             const FinalRow end = finalise(p.sinks, q_head, reference[m][h], sum[m][h]);

@@ -17,8 +17,8 @@ struct SeenKeys {
         if (row >= unit.end_row)
             return {{0, 0}, {0, 0}};
         const uint32_t last = min_of(row + rows, unit.end_row) - 1;
-        const KeyRange top = unit.run.seen_by(row / p.group, p.requests.window);
-        const KeyRange bottom = unit.run.seen_by(last / p.group, p.requests.window);
+        const KeyRange top = unit.run.seen_by(by_group(p).divide(row), p.requests.window);
+        const KeyRange bottom = unit.run.seen_by(by_group(p).divide(last), p.requests.window);
         return {{bottom.begin, min_of(top.end, keys.end)},
                 {top.begin, min_of(bottom.end, keys.end)}};
     }

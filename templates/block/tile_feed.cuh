@@ -34,9 +34,9 @@ static __device__ __forceinline__ void feed_queries(const ftj_extend_params& p,
     constexpr uint32_t chunks = Config::head_dim / 8, rows = threads / chunks;  // of a pass
     const uint32_t thread = ptx::thread_index() % threads;
     const uint32_t first = thread / chunks, chunk = thread % chunks;
-    const uint32_t row = unit.first_row + begin + first, query = row / p.group;
+    const uint32_t row = unit.first_row + begin + first, query = by_group(p).divide(row);
     const int64_t token_bytes = 2 * p.q_token_stride, head_bytes = 2 * p.q_head_stride;
-    const uint32_t queries_on = rows / p.group, heads_on = rows % p.group;
+    const uint32_t queries_on = by_group(p).divide(rows), heads_on = rows - queries_on * p.group;
     const int64_t on = queries_on * token_bytes + heads_on * head_bytes;
     const int64_t wrap = token_bytes - p.group * head_bytes;
     uint32_t head = row - query * p.group;  // of the group

@@ -19,46 +19,26 @@
 //
 // None of it is in a loop that matters, and inlined wherever it is used it would be a third of the
 // kernel's instructions and of the time to compile them. So a query tile is found in one place of
-// deal() and in one of advance(), and loops stay loops. Calls would be simpler, but ptxas gives up
-// on a kernel with setmaxnreg and calls within calls.
+// deal() and in one of advance(), which find its request there too; sums are made in one; nothing
+// is divided by a number that is known before; and loops stay loops. Calls would be simpler, but
+// ptxas gives up on a kernel with setmaxnreg and calls within calls.
 #pragma once
 #include "block/query_tile.cuh"
-#include "block/unit_sums.cuh"
+#include "block/unit_rounds.cuh"
 
 namespace ftj {
-
-// What of a request is dealt in rounds.
-struct RoundShare {
-    uint32_t query_tiles;  // the first so many
-
-    // Half a round to one and a half are left over for the cut, which makes shares equal. One round
-    // alone is not worth it.
-    static __device__ __forceinline__ RoundShare of(uint32_t query_tiles, uint32_t heads,
-                                                    uint32_t blocks) {
-        const uint32_t halves = 2 * query_tiles * heads / blocks;
-        const uint32_t rounds = (halves - min_of(halves, 1u)) / 2;
-        return {rounds < 2 ? 0 : rounds * blocks / heads};
-    }
-};
-
-// Whose units are dealt whole, when they are not in rounds.
-struct ShortRequest {
-    static constexpr uint32_t most_keys = 512;
-
-    static __device__ __forceinline__ bool is(const QueryRun& run, uint32_t in_rounds) {
-        return in_rounds == 0 && run.length <= most_keys;
-    }
-};
 
 template <class Config>
 struct UnitDeal {
     using Unit = QueryTile<Config>;
     static constexpr uint32_t num_threads = Config::num_threads;
-    static constexpr uint32_t max_blocks = 160;  // others get nothing; no Hopper has as many SMs
-    static constexpr uint32_t max_long = 32;     // requests dealt in rounds
+    static constexpr uint32_t max_blocks = 144;  // others get nothing; no Hopper has as many SMs
     static constexpr uint32_t min_share = 2;     // of the cut, a block's
     static constexpr uint32_t unit_cost = 3;     // to start one, in tiles
-    using Sums = UnitSums<num_threads>;
+    // Costs: of all units; of short requests', when they are dealt whole; of what is neither so nor
+    // in rounds.
+    enum Kind { all, whole, rest, num_kinds };
+    using Sums = UnitSums<num_kinds, num_threads>;
     static constexpr int shared_bytes = Sums::shared_bytes;  // scratch
     static_assert(num_threads >= max_blocks, "a thread for each block's share");
 
@@ -85,19 +65,19 @@ struct UnitDeal {
     uint32_t parts;     // of the unit, when this is the first of several; else 0
     uint32_t is_taken;  // it has been ordered
 
-    uint32_t blocks;  // that have work
+    Divisor blocks;
     uint32_t has_rounds;
-    uint32_t num_long;  // requests dealt in rounds
     Rounds rounds;
     // The block's range at hand: of units that are dealt whole, then of the cut.
     uint32_t left;         // of it, in cost
     uint32_t owed;         // of that, for the start of the unit at `cut`
+    uint32_t whole_share;  // of units that are dealt whole, in cost
     Unit cut;              // where it goes on
     uint32_t has_begun;    // what is at `cut` has been given out
     uint32_t is_whole;     // units are dealt whole
-    uint32_t whole_share;  // of those, in cost
     Start cut_start;       // of the other range
-    uint32_t long_requests[max_long];
+    uint64_t cut_begin;    // in cost
+    LongRequests longs;
     uint32_t shares[max_blocks];  // of the cut, in cost
 
     // The block's share, into `to`, in shared memory. All threads. A call, for it is as long as the
@@ -105,51 +85,37 @@ struct UnitDeal {
     static __device__ __noinline__ void deal(const ftj_extend_params& p, unsigned char* shared,
                                              UnitDeal& to) {
         Sums sums(shared);
-        if (ptx::thread_index() == 0) {
-            to.end = to.unit.tile = to.parts = to.left = to.has_begun = 0;
-            to.num_long = 0;
-            to.is_whole = to.is_taken = 1;
-            to.owed = unit_cost;
-            to.cut_start = {};
-            to.rounds = {};
-            to.has_rounds = 1;
-            to.blocks = min_of(ptx::num_blocks(), max_blocks);
-        }
-        if (ptx::thread_index() < max_blocks)
-            to.shares[ptx::thread_index()] = 0;
+        auto* words = reinterpret_cast<uint32_t*>(&to);
+#pragma unroll 1
+        for (uint32_t i = ptx::thread_index(); i < sizeof(UnitDeal) / 4; i += num_threads)
+            words[i] = 0;
         ptx::sync_block();
-        to.count(p, sums);
+        if (ptx::thread_index() == 0) {
+            to.is_whole = to.is_taken = to.has_rounds = 1;
+            to.owed = unit_cost;
+            to.blocks = Divisor::of(min_of(ptx::num_blocks(), max_blocks));
+        }
+        ptx::sync_block();
+        // The threads count the query tiles of their requests, then what their shares of all query
+        // tiles cost, then add up the shares of blocks; and look for where the block's ranges
+        // begin.
         Ranges ranges = {};
-        // First the costs of the thread's share of all query tiles, then what of them the block's
-        // ranges begin in.
 #pragma unroll 1
-        for (bool enters = false;; enters = true) {
-            if (enters) {
-                sums.add_up();
-                to.share_out(sums.total);
-                ranges = to.find_ranges(sums);
+        for (uint32_t pass = 0;; pass++) {
+            if (pass == 0) {
+                to.count(p, sums);
+            } else if (pass == 2) {
+                ranges = to.share_out(sums);
+            } else {
+                if (pass == 3)
+                    to.find_cut(sums, ranges);
+                to.walk(p, sums, ranges, pass == 3);
             }
-            Unit at;
-            uint32_t left = !enters || ranges.are_here ? sums.mine : 0;
-            uint32_t index = left ? sums.start(at) : 0;
-#pragma unroll 1
-            while (left-- > 0) {
-                to.go(p, at, index, false);
-                const uint32_t in_rounds = to.in_rounds(p, at.run);
-                const bool is_short = ShortRequest::is(at.run, in_rounds);
-                const bool is_rest = !is_short && at.index >= in_rounds;
-                const uint64_t cost = uint64_t(cost_of(at)) * p.num_kv_heads;
-                if (!enters) {
-                    sums.cost.add({cost, is_short ? cost : 0, is_rest ? cost : 0});
-                    if (at.index < in_rounds && to.may_have_rounds())
-                        to.add_rounds(at, p.num_kv_heads);
-                } else if (!to.has_rounds || is_short || is_rest) {
-                    to.enter_range(at, cost, ranges, to.has_rounds && is_short);
-                }
-                index = at.index + 1;
-            }
-            if (enters)
+            if (pass == 3)
                 break;
+            sums.add_up();
+            if (pass == 0)
+                sums.share_query_tiles();
         }
         ptx::sync_block();
     }
@@ -159,15 +125,12 @@ struct UnitDeal {
         parts = 0;
         uint32_t index = 0;
         const bool in_rounds =
-            has_rounds && ptx::block_index() < blocks && next_of_rounds(p, index);
-        if (in_rounds || step(p, index))
-            go(p, in_rounds ? unit : cut, index, !in_rounds && has_rounds);
-        if (in_rounds) {
-            end = unit.tiles;
-            return;
-        }
-        if (left <= least()) {
-            end = unit.tile;
+            has_rounds && ptx::block_index() < blocks.number && next_of_rounds(p, index);
+        bool in_range = !in_rounds && has_rounds;
+        if (in_rounds || step(p, index, in_range))
+            go(p, in_rounds ? unit : cut, index, in_range);
+        if (in_rounds || left <= least()) {
+            end = in_rounds ? unit.tiles : unit.tile;
             return;
         }
         unit = cut;
@@ -188,13 +151,19 @@ private:
     struct Ranges {
         uint64_t to_whole;
         uint64_t to_cut;
-        bool are_here;
+        uint64_t before;  // of what the cut is of: until it is known where that begins
+        uint64_t mine;
     };
     static constexpr uint64_t not_here = ~0ull;
 
     __device__ __forceinline__ uint32_t in_rounds(const ftj_extend_params& p,
                                                   const QueryRun& run) const {
-        return RoundShare::of(Unit::tiles_of(run, p.group), p.num_kv_heads, blocks).query_tiles;
+        return round_tiles(p, rounds_of(Unit::tiles_of(run, p.group) * p.num_kv_heads, blocks));
+    }
+    // The first so many query tiles of a request.
+    __device__ __forceinline__ uint32_t round_tiles(const ftj_extend_params& p,
+                                                    uint32_t rounds) const {
+        return by_heads(p).divide(rounds * blocks.number);
     }
     static __device__ __forceinline__ uint32_t cost_of(const Unit& unit) {
         return unit.tiles + unit_cost;
@@ -209,24 +178,47 @@ private:
 #pragma unroll 1
         for (uint32_t r = thread * sums.requests; r < end; r++) {
             const QueryRun run = QueryRun::of(p, r);
-            query_tiles += Unit::tiles_of(run, p.group);
-            if (in_rounds(p, run) == 0)
-                continue;
-            const uint32_t place = ptx::atomic_add(&num_long, 1);
-            if (place < max_long)
-                long_requests[place] = r;
+            const uint32_t tiles = Unit::tiles_of(run, p.group);
+            query_tiles += tiles;
+            longs.add(r, rounds_of(tiles * p.num_kv_heads, blocks));
         }
-        sums.share_query_tiles(query_tiles);
+        sums.cost.of[all] = query_tiles;
+    }
+
+    // The costs of the thread's share of all query tiles; or what of them the block's ranges begin
+    // in.
+    __device__ __forceinline__ void walk(const ftj_extend_params& p, Sums& sums, Ranges& ranges,
+                                         bool enters) {
+        Unit at;
+        uint32_t left =
+            enters && min_of(ranges.to_whole, ranges.to_cut) == not_here ? 0 : sums.mine;
+        uint32_t index = left ? sums.start(at) : 0;
+#pragma unroll 1
+        while (left-- > 0) {
+            go(p, at, index, false);
+            const uint32_t in_rounds = this->in_rounds(p, at.run);
+            const bool is_short = ShortRequest::is(at.run, in_rounds);
+            const bool is_rest = !is_short && at.index >= in_rounds;
+            const uint64_t cost = uint64_t(cost_of(at)) * p.num_kv_heads;
+            if (!enters) {
+                sums.cost.add({cost, is_short ? cost : 0, is_rest ? cost : 0});
+                if (at.index < in_rounds && longs.are_few())
+                    add_rounds(at, p.num_kv_heads);
+            } else if (!has_rounds || is_short || is_rest) {
+                enter_range(at, cost, ranges, has_rounds && is_short);
+            }
+            index = at.index + 1;
+        }
     }
 
     // What units of a query tile that is dealt in rounds cost the blocks that get them.
     __device__ __forceinline__ void add_rounds(const Unit& at, uint32_t heads) {
-        uint32_t round = at.index * heads / blocks;
-        uint32_t place = at.index * heads - round * blocks;
+        uint32_t round = blocks.divide(at.index * heads);
+        uint32_t place = at.index * heads - round * blocks.number;
 #pragma unroll 1
         for (uint32_t head = 0; head < heads; head++) {
-            ptx::atomic_add(&shares[round % 2 ? blocks - 1 - place : place], cost_of(at));
-            if (++place == blocks)
+            ptx::atomic_add(&shares[round % 2 ? blocks.number - 1 - place : place], cost_of(at));
+            if (++place == blocks.number)
                 place = 0, round++;
         }
     }
@@ -251,60 +243,87 @@ private:
     }
 
     // What each block lacks of an equal share when it has had its units of all rounds and those
-    // that are dealt whole. If one has too much already, there are no such units.
-    __device__ __forceinline__ void share_out(const UnitCost& total) {
+    // that are dealt whole. If one has too much already, there are no such units. Leaves the
+    // block's share in `sums` to be added up, and says what of the ranges is known.
+    __device__ __forceinline__ Ranges share_out(Sums& sums) {
         const uint32_t block = ptx::thread_index();
-        if (block == 0)
-            blocks = uint32_t(min_of((total.all + min_share - 1) / min_share, uint64_t(blocks)));
-        ptx::sync_block();
-        uint64_t share = 0, had = 0;
-        if (block < blocks) {
-            share = EqualShares::of(total.all, blocks).share(block);
-            had = shares[block] + EqualShares::of(total.whole, blocks).share(block);
+        const EqualShares equal = {sums.total.of[all], blocks, min_share};
+        const EqualShares of_short = {sums.total.of[whole], blocks, 0};
+        uint64_t share = 0, of_whole = 0, begin = 0;
+#pragma unroll 1
+        for (uint32_t next = 2; next-- > 0;) {
+            share = equal.begin(block + next) - share;
+            begin = of_short.begin(block + next);
+            of_whole = begin - of_whole;
+        }
+        share = 0 - share, of_whole = 0 - of_whole;
+        uint64_t had = 0;
+        if (block < blocks.number) {
+            had = shares[block] + of_whole;
             if (block == ptx::block_index())
-                whole_share = uint32_t(had - shares[block]);
+                whole_share = uint32_t(of_whole), cut_begin = begin;
             if (had + min_share > share)
                 has_rounds = 0;  // whoever says so
         }
         ptx::sync_block();
-        const bool keeps = may_have_rounds() && has_rounds;
+        const bool keeps = longs.are_few() && has_rounds;
+        begin = cut_begin - sums.before.of[whole];
+        const Ranges ranges = {keeps && begin < sums.cost.of[whole] ? begin : not_here, not_here,
+                               keeps ? sums.before.of[rest] : sums.before.of[all],
+                               keeps ? sums.cost.of[rest] : sums.cost.of[all]};
         ptx::sync_block();
         if (block == 0)
             has_rounds = keeps;
-        if (block < blocks)
-            shares[block] = uint32_t(keeps ? share - had : share);
+        share -= keeps ? had : 0;
+        sums.cost = {};
+        if (block < blocks.number)
+            shares[block] = uint32_t(sums.cost.of[all] = share);
+        return ranges;
+    }
+
+    // Where the block's share of the cut begins, when shares are added up.
+    __device__ __forceinline__ void find_cut(Sums& sums, Ranges& ranges) {
+        if (ptx::thread_index() == ptx::block_index())
+            cut_begin = sums.before.of[all];
         ptx::sync_block();
+        const uint64_t begin = cut_begin - ranges.before;
+        if (begin < ranges.mine)
+            ranges.to_cut = begin;
+        if (ptx::block_index() >= blocks.number)
+            ranges.to_cut = ranges.to_whole = not_here;
     }
 
     // Units of a long request are counted through its query tiles, all kv heads of each. In every
     // other round blocks take them from the last to the first.
     __device__ __forceinline__ uint32_t unit_of_round(uint32_t round, uint32_t block) const {
-        return round * blocks + (round % 2 ? blocks - 1 - block : block);
+        return round * blocks.number + (round % 2 ? blocks.number - 1 - block : block);
     }
 
-    __device__ __forceinline__ bool may_have_rounds() const {
-        return num_long && num_long <= max_long;
-    }
     // To the request of the block's next unit, and its head there, before go() to query tile
     // `index`. False: the block has had its units of all rounds.
     __device__ __forceinline__ bool next_of_rounds(const ftj_extend_params& p, uint32_t& index) {
 #pragma unroll 1
-        for (; rounds.request < num_long; rounds.request++, rounds.round = 0) {
-            unit.request = long_requests[rounds.request];
-            unit.run = QueryRun::of(p, unit.request);
-            const uint32_t units = in_rounds(p, unit.run) * p.num_kv_heads;
+        for (; rounds.request < longs.count; rounds.request++, rounds.round = 0) {
+            const uint32_t units = round_tiles(p, longs.rounds[rounds.request]) * p.num_kv_heads;
 #pragma unroll 1
-            while (rounds.round * blocks < units) {
+            while (rounds.round * blocks.number < units) {
                 const uint32_t mine = unit_of_round(rounds.round++, ptx::block_index());
                 if (mine >= units)
                     continue;
-                unit.head = mine % p.num_kv_heads;
+                stand_before(unit, longs.requests[rounds.request]);
+                index = by_heads(p).divide(mine);
+                unit.head = mine - index * p.num_kv_heads;
                 unit.tile = 0;
-                index = mine / p.num_kv_heads;
                 return true;
             }
         }
         return false;
+    }
+
+    // So that go() enters the request.
+    static __device__ __forceinline__ void stand_before(Unit& at, uint32_t request) {
+        at.request = request - 1;
+        at.run.queries = 0;
     }
 
     // What a range has left has to be more. A unit that is dealt whole is the block's that its
@@ -313,16 +332,17 @@ private:
 
     // To the next unit of the range, if one has been there, or to the other range. True: it is in
     // query tile `index`.
-    __device__ __forceinline__ bool step(const ftj_extend_params& p, uint32_t& index) {
+    __device__ __forceinline__ bool step(const ftj_extend_params& p, uint32_t& index,
+                                         bool& in_range) {
         if (is_whole && left == 0 && cut_start.left > cut_start.owed) {
             is_whole = has_begun = 0;
-            cut.request = cut_start.request;
-            cut.run = QueryRun::of(p, cut_start.request);
+            stand_before(cut, cut_start.request);
             cut.head = cut_start.head;
             cut.tile = cut_start.tile;
             left = cut_start.left;
             owed = cut_start.owed;
             index = cut_start.index;
+            in_range = false;
             return true;
         }
         if (!has_begun || left <= least())
@@ -336,26 +356,6 @@ private:
         return true;
     }
 
-    __device__ __forceinline__ Ranges find_ranges(const Sums& sums) const {
-        const uint32_t block = ptx::block_index();
-        Ranges to = {not_here, not_here, false};
-        if (block >= blocks)
-            return to;
-        uint64_t begin = 0;
-        if (has_rounds) {
-            begin = EqualShares::of(sums.total.whole, blocks).begin(block) - sums.before.whole;
-            to.to_whole = begin < sums.cost.whole ? begin : not_here;
-            begin = 0;
-        }
-#pragma unroll 8
-        for (uint32_t b = 0; b < block; b++)
-            begin += shares[b];
-        begin -= has_rounds ? sums.before.rest : sums.before.all;
-        to.to_cut = begin < (has_rounds ? sums.cost.rest : sums.cost.all) ? begin : not_here;
-        to.are_here = min_of(to.to_whole, to.to_cut) != not_here;
-        return to;
-    }
-
     // Whether a range begins in this query tile, whose units cost so much together.
     __device__ __forceinline__ void enter_range(const Unit& at, uint64_t cost, Ranges& ranges,
                                                 bool of_whole) {
@@ -365,8 +365,11 @@ private:
         ranges.to_cut = of_whole ? ranges.to_cut : left_to;
         if (to >= cost)
             return;
-        const uint32_t in_tile = uint32_t(to), of_unit = cost_of(at);
-        const uint32_t head = in_tile / of_unit, in_unit = in_tile % of_unit;
+        const uint32_t of_unit = cost_of(at);
+        uint32_t head = 0, in_unit = uint32_t(to);
+#pragma unroll 1
+        for (; in_unit >= of_unit; head++)
+            in_unit -= of_unit;
         const uint32_t in_start = min_of(in_unit, unit_cost);
         if (of_whole) {
             const uint32_t left_of_unit = in_unit ? of_unit - in_unit : 0;

@@ -1,110 +1,94 @@
 // SPDX-License-Identifier: MIT
-// Adding up what an extend's query tiles cost, for unit_deal.cuh: the threads of a block, each over
-// a run of requests, then of query tiles.
+// Adding up what an extend's query tiles cost, for query_tile.cuh and unit_deal.cuh: the threads of
+// a block, each over a run of requests, then of query tiles.
 #pragma once
 #include "block/types.cuh"
 
 namespace ftj {
 
-// Of query tiles, all kv heads.
-struct UnitCost {
-    uint64_t all;
-    uint64_t whole;  // of short requests, whose units are dealt whole
-    uint64_t rest;   // of what is neither so nor in rounds
+// Of query tiles, all kv heads: of all of them, and of those of some kinds.
+template <int kinds>
+struct UnitCosts {
+    uint64_t of[kinds];
 
-    __device__ __forceinline__ void add(const UnitCost& other) {
-        all += other.all;
-        whole += other.whole;
-        rest += other.rest;
+    __device__ __forceinline__ void add(const UnitCosts& other) {
+#pragma unroll
+        for (int i = 0; i < kinds; i++)
+            of[i] += other.of[i];
+    }
+    __device__ __forceinline__ void take(const UnitCosts& other) {
+#pragma unroll
+        for (int i = 0; i < kinds; i++)
+            of[i] -= other.of[i];
+    }
+    // Those of the thread so many lanes before.
+    __device__ __forceinline__ UnitCosts up(uint32_t lanes) const {
+        UnitCosts to;
+#pragma unroll
+        for (int i = 0; i < kinds; i++)
+            to.of[i] = uint64_t(ptx::shfl_up(uint32_t(of[i] >> 32), lanes)) << 32 |
+                       ptx::shfl_up(uint32_t(of[i]), lanes);
+        return to;
     }
 };
 
-// A cost in equal parts, in whole numbers.
-struct EqualShares {
-    uint64_t each;
-    uint32_t rest;
-    uint32_t blocks;
-
-    static __device__ __forceinline__ EqualShares of(uint64_t cost, uint32_t blocks) {
-        const uint64_t each = cost / blocks;
-        return {each, uint32_t(cost - each * blocks), blocks};
-    }
-    __device__ __forceinline__ uint64_t begin(uint32_t block) const {
-        return each * block + rest * block / blocks;
-    }
-    __device__ __forceinline__ uint64_t share(uint32_t block) const {
-        return begin(block + 1) - begin(block);
-    }
-};
-
-template <uint32_t num_threads>
+template <int kinds, uint32_t num_threads>
 struct UnitSums {
+    using Cost = UnitCosts<kinds>;
     static constexpr uint32_t num_warps = num_threads / warp_size;
-    static constexpr int shared_bytes =
-        (num_threads + num_warps) * sizeof(UnitCost) + num_threads * 4;
+    static constexpr int shared_bytes = num_warps * sizeof(Cost) + num_threads * 4;
 
     // In shared memory.
-    UnitCost* costs;
-    UnitCost* warp_costs;
+    Cost* warp_costs;
     uint32_t* query_tiles;  // of the requests of the threads before each
     // This thread's.
     uint32_t requests = 0;  // how many, at most
     uint32_t first = 0;     // query tile
     uint32_t mine = 0;      // how many they are
-    UnitCost cost = {};
-    UnitCost before = {};  // of the threads before it
-    UnitCost total = {};   // of all threads
+    Cost cost = {};
+    Cost before = {};  // of the threads before it
+    Cost total = {};   // of all threads
     static_assert(num_threads <= 1024, "start() looks for one of so many");
 
     explicit __device__ __forceinline__ UnitSums(unsigned char* shared)
-        : costs(reinterpret_cast<UnitCost*>(shared)), warp_costs(costs + num_threads),
+        : warp_costs(reinterpret_cast<Cost*>(shared)),
           query_tiles(reinterpret_cast<uint32_t*>(warp_costs + num_warps)) {}
 
-    // How many query tiles this thread's requests have.
-    __device__ __forceinline__ void share_query_tiles(uint32_t count) {
-        const uint32_t thread = ptx::thread_index(), lane = thread % warp_size;
-        auto* warp_counts = reinterpret_cast<uint32_t*>(warp_costs);
-        uint32_t sum = count;
+    // Of `cost` of all threads: what those before this one have, and all. All threads.
+    __device__ __forceinline__ void add_up() {
+        const uint32_t lane = ptx::thread_index() % warp_size;
+        Cost sum = cost;
 #pragma unroll 1
         for (uint32_t step = 1; step < warp_size; step *= 2) {
-            const uint32_t up = ptx::shfl_up(sum, step);
-            sum += lane >= step ? up : 0;
+            const Cost up = sum.up(step);
+            if (lane >= step)
+                sum.add(up);
         }
         if (lane == warp_size - 1)
-            warp_counts[thread / warp_size] = sum;
+            warp_costs[ptx::thread_index() / warp_size] = sum;
         ptx::sync_block();
-        uint32_t all = 0, of_warps = 0;
-#pragma unroll 4
+        before = total = {};
+#pragma unroll 1
         for (uint32_t w = 0; w < num_warps; w++) {
-            of_warps = w == thread / warp_size ? all : of_warps;
-            all += warp_counts[w];
+            if (w == ptx::thread_index() / warp_size)
+                before = total;
+            total.add(warp_costs[w]);
         }
-        query_tiles[thread] = of_warps + sum - count;
-        const uint32_t share = (all + num_threads - 1) / num_threads;
-        first = min_of(thread * share, all);
-        mine = min_of(share, all - first);
+        sum.take(cost);
+        before.add(sum);
         ptx::sync_block();
     }
 
-    __device__ __forceinline__ void add_up() {
-        const uint32_t thread = ptx::thread_index(), warp = thread / warp_size;
-        costs[thread] = cost;
+    // Each thread its share of all query tiles; `cost` was how many its requests have.
+    __device__ __forceinline__ void share_query_tiles() {
+        const uint32_t thread = ptx::thread_index();
+        const uint32_t all = uint32_t(total.of[0]);
+        query_tiles[thread] = uint32_t(before.of[0]);
+        const uint32_t share = (all + num_threads - 1) / num_threads;
+        first = min_of(thread * share, all);
+        mine = min_of(share, all - first);
+        cost = {};
         ptx::sync_block();
-        UnitCost sum = {};
-#pragma unroll 4
-        for (uint32_t t = warp * warp_size; t < (warp + 1) * warp_size; t++) {
-            if (t == thread)
-                before = sum;
-            sum.add(costs[t]);
-        }
-        warp_costs[warp] = sum;
-        ptx::sync_block();
-#pragma unroll 4
-        for (uint32_t w = 0; w < num_warps; w++) {
-            if (w == warp)
-                before.add(total);
-            total.add(warp_costs[w]);
-        }
     }
 
     // Where to go on from `at` to be at the first of this thread's query tiles. There must be one.

@@ -117,7 +117,7 @@ struct AttnExtend {
                 attend_part(p, unit, warp, stages, state, Cached(p, unit, thread, places()), false,
                             end);
                 if constexpr (VCodec::has_row_scale)
-                    state.multiply(VCodec::operand_fold / state.v_norm);
+                    state.multiply(VCodec::operand_fold * inverse_of_power(state.v_norm));
                 attend_part(p, unit, warp, stages, state, New(p, unit, thread, places()), true,
                             end);
             }

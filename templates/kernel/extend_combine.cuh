@@ -68,7 +68,7 @@ private:
     static __device__ __forceinline__ void write_row(const ftj_extend_params& p, const Split& split,
                                                      uint32_t row, const PartSum& sum,
                                                      uint32_t quad) {
-        const uint32_t query = row / p.group;
+        const uint32_t query = by_group(p).divide(row);
         const uint32_t q_head = split.head * p.group + (row - query * p.group);
         const int64_t token = int64_t(split.first_query) + query;
         const FinalRow end = finalise(p.sinks, q_head, sum.max, sum.sum);

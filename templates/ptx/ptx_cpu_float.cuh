@@ -104,6 +104,7 @@ FTJ_DEVICE float tanh_f32(float v) { return __builtin_tanhf(v); }
 FTJ_DEVICE float flush(float v) {
     return float_bits(v) & 0x7f800000u ? v : bits_float(float_bits(v) & 0x80000000u);
 }
+FTJ_DEVICE float div_approx(float a, float b) { return a / b; }
 FTJ_DEVICE float ex2_approx(float x) { return flush(__builtin_exp2f(flush(x))); }
 FTJ_DEVICE float lg2_approx(float x) { return flush(__builtin_log2f(flush(x))); }
 

@@ -208,6 +208,9 @@ FTJ_DEVICE float fma_rn_sat(float a, float b, float c) {
 // tanh to 2 ulp (a few instructions, not tanh.approx).
 FTJ_DEVICE float tanh_f32(float v) { return tanhf(v); }
 
+// div.approx: a / b to 2 ulp, for |b| from 2^-126 to 2^126; above, 0.
+FTJ_DEVICE float div_approx(float a, float b) { return __fdividef(a, b); }
+
 // ex2.approx.ftz: 2^x to 2 ulp.
 FTJ_DEVICE float ex2_approx(float x) {
     float r;

@@ -69,6 +69,8 @@ static void run(struct ftj_backend *backend, struct ftj_module *module, struct d
         .o = (uintptr_t)deal->parts,
         .num_kv_heads = deal->heads,
         .group = deal->group,
+        .heads_inverse = UINT32_MAX / deal->heads,
+        .group_inverse = UINT32_MAX / deal->group,
         .block_rows = BLOCK_ROWS,
     };
     cr_assert_eq(backend->ops->launch(backend, module, deal->blocks, &params, sizeof(params), NULL),
@@ -194,7 +196,7 @@ struct session {
 
 static void open_session(struct session *session)
 {
-    const struct ftj_config config = {.num_threads = 384, .smem_bytes = 384 * 28 + 12 * 24 + 1024};
+    const struct ftj_config config = {.num_threads = 384, .smem_bytes = 384 * 4 + 12 * 24 + 1024};
     *session = (struct session){0};
     cr_assert_eq(cpu_kernel_compile(unit, &session->log, &session->code), FTJ_OK);
     cr_assert_eq(ftj_cpu_backend_init(&session->backend, &(ftj_settings){.kind = FTJ_DEVICE_CPU},
