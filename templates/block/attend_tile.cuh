@@ -322,7 +322,7 @@ private:
                 const uint32_t exponent = ptx::float_bits(most) >> 23;
                 const float v_norm =
                     ptx::bits_float((2 * bias + v_scale_exponent - exponent) << 23);
-                // Without a division ptxas spills many columns.
+                // Of many columns ptxas spills some unless this is a division.
                 v_ratio =
                     n_tiles > 2 ? v_norm / state.v_norm : v_norm * inverse_of_power(state.v_norm);
                 state.v_norm = v_norm;
