@@ -25,7 +25,7 @@ struct GroupOutput {
     template <class Run, class State, class Meanwhile>
     static __device__ __forceinline__ void write(const ftj_decode_params& p, const Run& run,
                                                  uint32_t begin, uint32_t end, State& state,
-                                                 uint32_t, uint32_t shared,
+                                                 uint32_t, uint32_t shared, bool,
                                                  const Meanwhile& meanwhile) {
         const uint32_t lane = ptx::thread_index() % warp_size;
         const uint32_t warp = ptx::thread_index() / warp_size;

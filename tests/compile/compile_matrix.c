@@ -31,19 +31,21 @@ static const struct {
     uint32_t bytes;
     bool of_runs;
 } spill_allowances[] = {
-    {"attn_decode_sm75", 180, true},  /* on sm_100a */
-    {"attn_decode_sm80", 176, true},  /* on sm_120a, by 13.5 (13.0: none) */
-    {"attn_decode_sm80", 8, false},   /* on sm_120a, head_dim 512, by 13.5 (13.0: none) */
-    {"attn_decode_sm90", 156, true},  /* on sm_100a */
-    {"attn_decode_sm90", 80, false},  /* on sm_100a, 4-bit codes */
-    {"attn_extend_sm75", 356, false}, /* on sm_120a */
-    {"attn_extend_sm80", 256, false}, /* on sm_90a, codes of pages of one token, widened once a
-                                         block (13.0): eleven registers, once a unit */
-    {"attn_extend_sm90", 232, false}, /* on sm_90a, 16-bit rows of 64 dims that cp.async brings
-                                         (13.0): of the producer, which has 32 registers */
-    {"extend_combine", 16, false},    /* on sm_100a, head_dim 512 */
-    {"kv_store_sm90", 24, false},     /* on sm_100a */
-    {"kv_store", 24, false},          /* on sm_100a */
+    {"attn_decode_sm75", 180, true},      /* on sm_100a */
+    {"attn_decode_sm80", 176, true},      /* on sm_120a, by 13.5 (13.0: none) */
+    {"attn_decode_sm80", 8, false},       /* on sm_120a, head_dim 512, by 13.5 (13.0: none) */
+    {"attn_decode_sm90", 156, true},      /* on sm_100a */
+    {"attn_decode_sm90", 80, false},      /* on sm_100a, 4-bit codes */
+    {"attn_extend_sm75", 356, false},     /* on sm_120a */
+    {"attn_extend_sm80", 256, false},     /* on sm_90a, codes of pages of one token, widened once a
+                                             block (13.0): eleven registers, once a unit */
+    {"attn_extend_sm90", 304, false},     /* on sm_90a, 16-bit rows of 64 dims that cp.async brings
+                                             (13.5; 13.0: 288): of the producer, which has 32
+                                             registers */
+    {"attn_decode_heads_sm90", 8, false}, /* on sm_90a, 4-bit codes of pages of one token */
+    {"extend_combine", 16, false},        /* on sm_100a, head_dim 512 */
+    {"kv_store_sm90", 24, false},         /* on sm_100a */
+    {"kv_store", 24, false},              /* on sm_100a */
 };
 
 struct matrix_options {
