@@ -63,6 +63,9 @@ struct attention_shape acceptance_small_shape(ftj_kv_format format, uint32_t len
 
 /* A decode of random inputs against the references. */
 void acceptance_decode_random(struct check_row *row, const struct attention_shape *shape);
+/* The same; and that rows of this variant do run through it. NULL: of none. */
+void acceptance_decode_random_by(struct check_row *row, const struct attention_shape *shape,
+                                 const char *variant);
 
 /* acceptance_fill_mean(), then acceptance_expect(). */
 void acceptance_expect_mean(struct check_row *row, const struct attention_shape *shape,

@@ -3,34 +3,7 @@
  * number of columns, pages smaller and larger than a tile, ends of requests and a window's
  * beginning inside a tile, a request without keys. And logits so large that tile after tile has a
  * new maximum, which is all warps'. */
-#include <string.h>
-
-#include "runtime/attention_state.h"
 #include "tests/check/acceptance.h"
-
-#define GROUP_VARIANT "attn_decode_group_sm90"
-
-static void check_random_rows(struct check_row *row, const struct attention_shape *shape)
-{
-    struct attention_case c = {0};
-    struct attention_device device = {0};
-    struct attention_result result = {0};
-    if (attention_case_init(&c, row, shape)) {
-        attention_case_fill_random(&c, &row->random);
-        attention_case_solve(&c);
-        if (attention_device_init(&device, row, &c)) {
-            const char *variant = device.attn->kernels[FTJ_KERNEL_DECODE]->variant->name;
-            if (strcmp(row->tier->variant, GROUP_VARIANT) == 0 &&
-                strcmp(variant, GROUP_VARIANT) != 0)
-                check_fail(row, "a group of %u runs through %s", shape->group, variant);
-            if (attention_decode(&device, row, &c, &result))
-                attention_check(&c, row, &result);
-        }
-    }
-    attention_result_finish(&result);
-    attention_device_finish(&device, row);
-    attention_case_finish(&c);
-}
 
 void acceptance_large_groups(struct check_row *row)
 {
@@ -67,6 +40,6 @@ void acceptance_large_groups(struct check_row *row)
         shape.lengths[1] = 1;
         shape.lengths[3] = 97;
         shape.max_blocks = i % 2 ? 3 : 0;
-        check_random_rows(row, &shape);
+        acceptance_decode_random_by(row, &shape, "attn_decode_group_sm90");
     }
 }

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "runtime/attention_state.h"
 #include "tests/check/acceptance.h"
 
 static const struct {
@@ -131,7 +132,8 @@ struct attention_shape acceptance_small_shape(ftj_kv_format format, uint32_t len
     };
 }
 
-void acceptance_decode_random(struct check_row *row, const struct attention_shape *shape)
+void acceptance_decode_random_by(struct check_row *row, const struct attention_shape *shape,
+                                 const char *variant)
 {
     struct attention_case c = {0};
     struct attention_device device = {0};
@@ -139,12 +141,22 @@ void acceptance_decode_random(struct check_row *row, const struct attention_shap
     if (attention_case_init(&c, row, shape)) {
         attention_case_fill_random(&c, &row->random);
         attention_case_solve(&c);
-        if (attention_device_init(&device, row, &c) && attention_decode(&device, row, &c, &result))
-            attention_check(&c, row, &result);
+        if (attention_device_init(&device, row, &c)) {
+            const char *used = device.attn->kernels[FTJ_KERNEL_DECODE]->variant->name;
+            if (variant && strcmp(row->tier->variant, variant) == 0 && strcmp(used, variant) != 0)
+                check_fail(row, "a group of %u runs through %s", shape->group, used);
+            if (attention_decode(&device, row, &c, &result))
+                attention_check(&c, row, &result);
+        }
     }
     attention_result_finish(&result);
     attention_device_finish(&device, row);
     attention_case_finish(&c);
+}
+
+void acceptance_decode_random(struct check_row *row, const struct attention_shape *shape)
+{
+    acceptance_decode_random_by(row, shape, NULL);
 }
 
 void acceptance_expect_mean(struct check_row *row, const struct attention_shape *shape,

@@ -10,7 +10,8 @@ import sys
 MAX_FILE_LINES = 400
 MAX_FUNCTION_LINES = 80
 MAX_SUBJECT_COLUMNS = 90
-FIRST_CHECKED_COMMIT = '143e1014849a'
+FIRST_CHECKED_COMMIT = 'ca339f067b81'
+LONG_SUBJECT = '143e1014849a'  # seen too late, and history is not rewritten
 C_LIKE = ('.c', '.h', '.cuh', '.cu', '.cpp')
 COMMENTED = C_LIKE + ('.py', '.sh')
 TEXT = COMMENTED + ('.md', '.build', '.txt', '.yml', '.exact', '.json')
@@ -200,7 +201,7 @@ def check_subjects():
         commit, _, subject = line.partition(' ')
         if subject.endswith('.'):
             yield f'commit {commit}: the subject ends in a full stop'
-        if len(subject) > MAX_SUBJECT_COLUMNS:
+        if len(subject) > MAX_SUBJECT_COLUMNS and not LONG_SUBJECT.startswith(commit):
             yield f'commit {commit}: the subject has {len(subject)} columns'
 
 
