@@ -41,8 +41,12 @@ if [ ! -s "$work/record" ]; then
     exit 1
 fi
 sort -u "$work/record" >build-gpu/kernels.record
-FTJIT_CACHE_DIR=$work/cache "$ftjit" warm --from "$work/record" --bundle "$work/kernels.ftb"
-python3 - "$work/kernels.ftb" build-gpu/kernels.ftb.xz <<'END'
+export FTJIT_CACHE_DIR="$work/cache"
+"$ftjit" warm --from "$work/record" --bundle "$work/kernels.ftb"
+"$ftjit" warm --targets sm_80,sm_89,sm_90a,sm_100a,sm_120a --preset all --bundle "$work/presets.ftb" |
+    tail -n 2
+for bundle in kernels presets; do
+    python3 - "$work/$bundle.ftb" build-gpu/$bundle.ftb.xz <<'END'
 import lzma
 import shutil
 import sys
@@ -50,4 +54,5 @@ import sys
 with open(sys.argv[1], 'rb') as bundle, lzma.open(sys.argv[2], 'wb') as packed:
     shutil.copyfileobj(bundle, packed)
 END
-ls -l build-gpu/kernels.ftb.xz
+done
+ls -l build-gpu/*.ftb.xz

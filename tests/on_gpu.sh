@@ -4,7 +4,7 @@
 # sanitizers, the bench. Takes the build that `./dev gpu-build` made, which needs nothing of that
 # machine but its driver, NVRTC and python3.
 #
-#   tests/on_gpu.sh [check|codec|sanitize|bench|all]
+#   tests/on_gpu.sh [check|bundle|codec|sanitize|bench|all]
 #
 # FTJIT_ROUND_SECONDS=N: end within so many instead of 580.
 # FTJIT_ROUND_BENCH=LIST: the workloads to bench instead of main,small; "all" takes a minute more than
@@ -167,6 +167,26 @@ gpu_programs() {
     suite gpu "$passed" "$failed" "$skipped" "$started"
 }
 
+# Every layer of every known model, served by the bundle for five targets that tests/gpu_kernels.sh made,
+# where it came along: without NVRTC, and with a kernel that is not in it being an error.
+bundle() {
+    [ -f "$build/presets.ftb.xz" ] || return 0
+    started=$(date +%s)
+    unpack presets
+    mkdir -p "$work/no_cache"
+    if (
+        export FTJIT_CACHE_PATH="$work/presets.ftb" FTJIT_CACHE_DIR="$work/no_cache"
+        export FTJIT_NVRTC=/nowhere FTJIT_SEALED=error
+        limited 60 "$build/tests/gpu/test_presets" >"$out/bundle.txt" 2>&1
+    ); then
+        code=0
+    else
+        code=1
+    fi
+    cat "$out/bundle.txt"
+    suite bundle $((1 - code)) "$code" 0 "$started"
+}
+
 # A few small rows under each tool, those of extend apart (and with them the acceptance cases, which
 # are of every operation): its kernels and the others are judged by themselves. The kernels come from
 # the cache that `check` filled.
@@ -265,13 +285,18 @@ fi
 ftjit 30 info --json >"$work/info.json"
 nvidia-smi --query-gpu=driver_version --format=csv,noheader 2>/dev/null | head -n 1 >"$work/driver"
 
+# unpack NAME: the bundle of that name, into the round's folder.
+unpack() {
+    python3 -c 'import lzma, sys; sys.stdout.buffer.write(lzma.open(sys.argv[1]).read())' \
+        "$build/$1.ftb.xz" >"$work/$1.ftb"
+}
+
 # with_kernels FUNCTION: with those that tests/gpu_kernels.sh compiled, where they came along. What they
 # do not serve (another NVRTC, other sources) is compiled first, which all cores do: the harness's
 # processes, which might have other work, leave half of them alone.
 with_kernels() {
     if [ -f "$build/kernels.ftb.xz" ]; then
-        python3 -c 'import lzma, sys; sys.stdout.buffer.write(lzma.open(sys.argv[1]).read())' \
-            "$build/kernels.ftb.xz" >"$work/kernels.ftb" && export FTJIT_CACHE_PATH="$work/kernels.ftb"
+        unpack kernels && export FTJIT_CACHE_PATH="$work/kernels.ftb"
     fi
     if [ -f "$build/kernels.record" ] && [ "$device" != cpu ]; then
         limited 300 "$build/cli/ftjit" warm --from "$build/kernels.record" >"$work/warm.txt" 2>&1
@@ -292,12 +317,13 @@ check_all() {
 
 case $part in
 check) with_kernels check_all ;;
+bundle) bundle ;;
 codec) codec ;;
 sanitize) with_kernels sanitize ;;
 bench) bench ;;
-all) with_kernels check_all && with_kernels sanitize && bench ;;
+all) with_kernels check_all && bundle && with_kernels sanitize && bench ;;
 *)
-    echo 'use: tests/on_gpu.sh [check|codec|sanitize|bench|all]' >&2
+    echo 'use: tests/on_gpu.sh [check|bundle|codec|sanitize|bench|all]' >&2
     exit 2
     ;;
 esac
