@@ -10,10 +10,13 @@ namespace ftj {
 template <class Config>
 constexpr bool has_many_columns = Config::n_tiles > 2 && Config::n_tiles* Config::head_dim > 256;
 // What could be known before the loop is then worked out for every tile, where K is FP8: or there
-// would be spills, 16 x 16384 of 8 queries took 180 us and takes 149 (NVFP4 159 and 161).
+// would be spills, 16 x 16384 of 8 queries took 180 us and takes 149 (NVFP4 159 and 161). Not where
+// the four warps of a block attend to two parts together (by_group.cuh): 64 heads over 64 x 16384
+// took 227.5 us so, and take 223.5.
 template <class Config>
 constexpr bool keeps_little =
-    has_many_columns<Config>&& Config::KCodec::has_row_scale && !Config::KCodec::has_block_scale;
+    has_many_columns<Config>&& Config::KCodec::has_row_scale && !Config::KCodec::has_block_scale &&
+    (Config::group_parts == 1 || Config::num_warps > 4);
 
 // Columns of one kv head from `first` on: its query heads, and those of the queries after it where
 // a request has a run of them.
