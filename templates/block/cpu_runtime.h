@@ -10,12 +10,15 @@
 #include <stdint.h>
 
 /* Raised with every change below; a shared object of another number is refused. */
-#define FTJ_CPU_ABI        3
+#define FTJ_CPU_ABI        4
 
 #define FTJ_CPU_WARP_LANES 32
 #define FTJ_CPU_GROUP      128 /* threads of a warpgroup */
 #define FTJ_CPU_LANE_WORDS 12
-#define FTJ_CPU_MAX_GROUPS 8 /* warpgroups of a block */
+#define FTJ_CPU_MAX_GROUPS 8 /* warpgroups of a block, or of both of a cluster */
+
+/* What is added to a shared address of block `rank` of a cluster for the other block to use. */
+#define FTJ_CPU_PEER_BASE(rank) ((1u + (rank)) << 24)
 
 /* What one lane brings to a warp collective, and takes from it. */
 typedef struct ftj_cpu_lane {
@@ -54,6 +57,14 @@ typedef struct ftj_cpu_calls {
     /* cp.async.bulk, counted by the mbarrier at the shared offset `barrier`. */
     void (*bulk_copy)(ftj_cpu_block* block, uint32_t shared, const void* global, uint32_t bytes,
                       uint32_t barrier);
+    /* Clusters: all threads of both blocks that have not left, and what reaches the shared memory
+     * of the other: `peer_` addresses are those plus FTJ_CPU_PEER_BASE. */
+    void (*sync_cluster)(ftj_cpu_block* block);
+    void (*peer_arrive)(ftj_cpu_block* block, uint32_t peer_barrier);
+    void (*peer_copy)(ftj_cpu_block* block, uint32_t peer_to, uint32_t shared, uint32_t bytes,
+                      uint32_t peer_barrier);
+    void (*peer_store)(ftj_cpu_block* block, uint32_t peer_to, uint32_t value,
+                       uint32_t peer_barrier);
 } ftj_cpu_calls;
 
 struct ftj_cpu_block {
@@ -63,6 +74,8 @@ struct ftj_cpu_block {
     uint32_t thread_index; /* of the thread that is running */
     uint32_t block_index;
     uint32_t num_blocks;
+    uint32_t cluster_rank; /* 0 where there are no clusters */
+    uint32_t first_group;  /* its first warpgroup among those of the cluster */
 };
 
 /* The one symbol of a kernel's shared object. */

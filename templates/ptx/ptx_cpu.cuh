@@ -8,6 +8,7 @@
 #define __global__
 #define __grid_constant__
 #define __launch_bounds__(...)
+#define __cluster_dims__(...)
 #define __forceinline__ inline __attribute__((always_inline))
 #define __noinline__    __attribute__((noinline))
 #define FTJ_DEVICE      static __device__ __forceinline__
@@ -125,7 +126,7 @@ FTJ_DEVICE uint32_t ld_past_l1(const int32_t* global, uint32_t liar) {
 #define FTJ_CPU_ENTRY(kernel, Params)                                                              \
     static void ftj_cpu_run(ftj_cpu_block* block, const void* params) {                            \
         ftj::ptx::running_block = block;                                                           \
-        if (block->thread_index == 0) /* it is the first to run */                                 \
+        if (block->thread_index + block->cluster_rank == 0) /* it is the first to run */           \
             ftj::ptx::wgmma_reset();                                                               \
         kernel(*static_cast<const Params*>(params));                                               \
     }                                                                                              \
