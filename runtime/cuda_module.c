@@ -133,6 +133,7 @@ static ftj_status prepare(const struct ftj_backend *backend, const struct ftj_by
     module->smem_bytes = config->smem_bytes;
     module->blocks_per_sm = (uint32_t)blocks;
     module->overlaps_previous = config->overlaps_previous && driver->cuLaunchKernelEx;
+    module->cluster_blocks = config->cluster_blocks ? config->cluster_blocks : 1;
     return FTJ_OK;
 }
 
