@@ -28,7 +28,7 @@ Test(cpu_cluster, tiles_go_round_in_rings)
     const struct ftj_config ring = {
         .num_threads = RING_THREADS, .smem_bytes = RING_SMEM_BYTES, .cluster_blocks = 2};
     static uint32_t out[BLOCKS * RING_THREADS];
-    run(ring_body, &ring, BLOCKS, out);
+    run(RING_BODY, &ring, BLOCKS, out);
     for (uint32_t i = 0; i < BLOCKS * RING_THREADS; i++) {
         const uint32_t right = ring_expected(i / RING_THREADS, i % RING_THREADS);
         cr_assert_eq(out[i], right, "block %u, thread %u: %u, not %u", i / RING_THREADS,
