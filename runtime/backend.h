@@ -21,6 +21,7 @@ struct ftj_module {
     uint32_t blocks_per_sm;  /* that fit at once, 1 or more */
     bool overlaps_previous;  /* may start before the kernel before it in the stream has ended */
     uint32_t cluster_blocks; /* 1, or the blocks of a cluster: a grid is of whole ones */
+    uint32_t num_clusters;   /* that fit the device at once; 0: as many as SMs have room for */
 };
 
 struct ftj_backend {

@@ -317,44 +317,6 @@ Test(cuda_backend, launches_with_the_grid_and_the_bytes_it_is_given)
     backend.ops->module_unload(&backend, &module);
 }
 
-/* A cluster's blocks run together or not at all, so an odd SM is left alone. */
-Test(cuda_backend, fills_the_device_with_whole_clusters)
-{
-    static const struct {
-        uint32_t num_sms, blocks_per_sm, cluster_blocks, most_blocks, grid;
-    } rows[] = {
-        {132, 1, 1, 0, 132}, {132, 2, 1, 0, 264}, {131, 1, 1, 200, 131}, {131, 1, 1, 7, 7},
-        {132, 1, 2, 0, 132}, {131, 1, 2, 0, 130}, {131, 2, 2, 0, 262},   {131, 1, 2, 7, 6},
-        {131, 1, 2, 1, 2},   {1, 1, 2, 0, 2},
-    };
-    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
-        const struct ftj_module module = {.blocks_per_sm = rows[i].blocks_per_sm,
-                                          .cluster_blocks = rows[i].cluster_blocks};
-        backend.device.num_sms = rows[i].num_sms;
-        cr_expect_eq(ftj_backend_grid(&backend, &module, rows[i].most_blocks), rows[i].grid,
-                     "row %zu", i);
-    }
-}
-
-/* The machine code says it: there is nothing to tell the driver, old or new. */
-Test(cuda_backend, launches_clusters_like_anything_else)
-{
-    struct ftj_module module = {0};
-    Elf64_Ehdr header;
-    const struct ftj_bytes image = image_for(90, &header);
-    struct ftj_config clustered = config;
-    const ftj_decode_params params = {0};
-    clustered.cluster_blocks = 2;
-    cr_assert_eq(backend.ops->module_load(&backend, &image, &clustered, &module), FTJ_OK);
-    cr_expect_eq(module.cluster_blocks, 2);
-    const uint32_t grid = ftj_backend_grid(&backend, &module, 0);
-    cr_expect_eq(backend.ops->launch(&backend, &module, grid, &params, sizeof(params), NULL),
-                 FTJ_OK);
-    cr_expect_eq(last_launch()->num_blocks, grid);
-    cr_expect_eq(calls("cuLaunchKernel"), 1);
-    backend.ops->module_unload(&backend, &module);
-}
-
 Test(cuda_backend, reports_a_context_that_cannot_be_entered)
 {
     static const struct {
