@@ -80,15 +80,12 @@ static void ring_check(struct ring *ring, struct check_row *row, const char *lau
     if (!check_ok(row, ftj_stream_synchronize(row->ctx, ring->stream), launch) ||
         !check_buffer_read(&ring->out, row, ring->words))
         return;
-    uint32_t right[2 * RING_THREADS];
-    for (uint32_t i = 0; i < 2 * RING_THREADS; i++)
-        right[i] = ring_expected(i / RING_THREADS, i % RING_THREADS);
     for (uint32_t i = 0; i < ring->num_blocks * RING_THREADS; i++) {
         const uint32_t block = i / RING_THREADS;
-        const uint32_t word = ring->words[i] ^ right[i % (2 * RING_THREADS)];
-        if (ring->words[i] != right[i % (2 * RING_THREADS)])
-            check_fail(row, "%s: block %u, thread %u: off by the bits %#x", launch, block,
-                       i % RING_THREADS, word);
+        const uint32_t right = ring_expected(block, i % RING_THREADS);
+        if (ring->words[i] != right)
+            check_fail(row, "%s: block %u, thread %u: %u, not %u", launch, block, i % RING_THREADS,
+                       ring->words[i], right);
     }
     memset(ring->words, CHECK_POISON_BYTE, ring->out.bytes);
     check_buffer_write(&ring->out, row, ring->words);
