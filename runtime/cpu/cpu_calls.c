@@ -43,9 +43,10 @@ static void sync_block(ftj_cpu_block *block)
     }
 }
 
-static void copy_issue(ftj_cpu_block *block, uint32_t shared, const void *global, uint32_t bytes)
+static void copy_issue(ftj_cpu_block *block, uint32_t address, const void *global, uint32_t bytes)
 {
     struct ftj_cpu_worker *worker = (struct ftj_cpu_worker *)block;
+    const uint32_t shared = ftj_cpu_offset(block, address);
 
     if (shared % bytes || (uintptr_t)global % bytes) {
         ftj_cpu_fail(worker,
@@ -128,10 +129,11 @@ static struct ftj_cpu_barrier *barrier_at(struct ftj_cpu_worker *worker,
     return (struct ftj_cpu_barrier *)(void *)(member->shared + shared);
 }
 
-static void barrier_init(ftj_cpu_block *block, uint32_t shared, uint32_t arrivals)
+static void barrier_init(ftj_cpu_block *block, uint32_t address, uint32_t arrivals)
 {
     struct ftj_cpu_worker *worker = (struct ftj_cpu_worker *)block;
-    struct ftj_cpu_barrier *barrier = barrier_at(worker, ftj_cpu_running_member(worker), shared);
+    struct ftj_cpu_barrier *barrier =
+        barrier_at(worker, ftj_cpu_running_member(worker), ftj_cpu_offset(block, address));
     if (!ftj_cpu_barrier_init(barrier, arrivals))
         ftj_cpu_fail(worker, "an mbarrier of %u arrivals is no mbarrier", arrivals);
 }
@@ -148,10 +150,11 @@ struct ftj_cpu_barrier *ftj_cpu_sound_barrier(struct ftj_cpu_worker *worker,
     return barrier;
 }
 
-static void barrier_expect(ftj_cpu_block *block, uint32_t shared, uint32_t bytes)
+static void barrier_expect(ftj_cpu_block *block, uint32_t address, uint32_t bytes)
 {
     struct ftj_cpu_worker *worker = (struct ftj_cpu_worker *)block;
-    ftj_cpu_barrier_expect(ftj_cpu_sound_barrier(worker, ftj_cpu_running_member(worker), shared),
+    ftj_cpu_barrier_expect(ftj_cpu_sound_barrier(worker, ftj_cpu_running_member(worker),
+                                                 ftj_cpu_offset(block, address)),
                            bytes);
 }
 
@@ -165,10 +168,10 @@ void ftj_cpu_arrive(struct ftj_cpu_worker *worker, struct member *member, uint32
         ftj_cpu_wake_from(worker, member, NUM_NAMED + shared);
 }
 
-static void barrier_arrive(ftj_cpu_block *block, uint32_t shared)
+static void barrier_arrive(ftj_cpu_block *block, uint32_t address)
 {
     struct ftj_cpu_worker *worker = (struct ftj_cpu_worker *)block;
-    ftj_cpu_arrive(worker, ftj_cpu_running_member(worker), shared);
+    ftj_cpu_arrive(worker, ftj_cpu_running_member(worker), ftj_cpu_offset(block, address));
 }
 
 /* Whether there were copies for the barrier. */
@@ -182,10 +185,11 @@ static bool make_copies(struct ftj_cpu_worker *worker, struct ftj_cpu_barrier *b
     return bytes > 0;
 }
 
-static void barrier_wait(ftj_cpu_block *block, uint32_t shared, uint32_t parity)
+static void barrier_wait(ftj_cpu_block *block, uint32_t address, uint32_t parity)
 {
     struct ftj_cpu_worker *worker = (struct ftj_cpu_worker *)block;
     struct member *member = ftj_cpu_running_member(worker);
+    const uint32_t shared = ftj_cpu_offset(block, address);
     struct ftj_cpu_barrier *barrier = ftj_cpu_sound_barrier(worker, member, shared);
     while (!ftj_cpu_barrier_has_ended(barrier, parity)) {
         if (!make_copies(worker, barrier, shared))
@@ -217,11 +221,12 @@ void ftj_cpu_bulk_copy(struct ftj_cpu_worker *worker, struct member *member, uin
     ftj_cpu_wake_from(worker, member, NUM_NAMED + barrier); /* one of them makes it */
 }
 
-static void bulk_copy(ftj_cpu_block *block, uint32_t shared, const void *global, uint32_t bytes,
+static void bulk_copy(ftj_cpu_block *block, uint32_t address, const void *global, uint32_t bytes,
                       uint32_t barrier)
 {
     struct ftj_cpu_worker *worker = (struct ftj_cpu_worker *)block;
-    ftj_cpu_bulk_copy(worker, ftj_cpu_running_member(worker), shared, global, bytes, barrier);
+    ftj_cpu_bulk_copy(worker, ftj_cpu_running_member(worker), ftj_cpu_offset(block, address),
+                      global, bytes, ftj_cpu_offset(block, barrier));
 }
 
 const ftj_cpu_calls ftj_cpu_worker_calls = {

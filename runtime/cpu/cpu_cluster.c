@@ -36,16 +36,21 @@ void ftj_cpu_sync_cluster(ftj_cpu_block *block)
         ftj_cpu_wait(worker, "sync_cluster", AT_CLUSTER);
 }
 
+/* What an address of the other block's shared memory is past its base. */
+static uint32_t peer_offset(const ftj_cpu_block *block, uint32_t peer_address)
+{
+    return peer_address - FTJ_CPU_SHARED_BASE(block->cluster_rank ^ 1);
+}
+
 /* The block whose shared memory an address is of: the other one, which must be there. */
 static struct member *peer_of(struct ftj_cpu_worker *worker, uint32_t peer_address)
 {
     const ftj_cpu_block *block = &worker->block;
-    const uint32_t rank = block->cluster_rank ^ 1;
-    if (worker->cluster_blocks < 2 || (peer_address & ~PEER_OFFSET) != FTJ_CPU_PEER_BASE(rank)) {
+    if (worker->cluster_blocks < 2 || peer_offset(block, peer_address) >> 24) {
         ftj_cpu_fail(worker, "thread %u uses %#x, which is no address of the other block's",
                      block->thread_index, peer_address);
     }
-    struct member *peer = &worker->members[rank];
+    struct member *peer = &worker->members[block->cluster_rank ^ 1];
     if (!worker->has_met)
         ftj_cpu_fail(worker,
                      "thread %u reaches into the other block, which may not have begun: there was "
@@ -88,13 +93,14 @@ void ftj_cpu_peer_arrive(ftj_cpu_block *block, uint32_t peer_barrier)
 {
     struct ftj_cpu_worker *worker = (struct ftj_cpu_worker *)block;
     struct member *peer = peer_of(worker, peer_barrier);
-    note_arrival(worker, peer, peer_barrier & PEER_OFFSET);
-    ftj_cpu_arrive(worker, peer, peer_barrier & PEER_OFFSET);
+    note_arrival(worker, peer, peer_offset(block, peer_barrier));
+    ftj_cpu_arrive(worker, peer, peer_offset(block, peer_barrier));
 }
 
-void ftj_cpu_peer_copy(ftj_cpu_block *block, uint32_t peer_to, uint32_t shared, uint32_t bytes,
+void ftj_cpu_peer_copy(ftj_cpu_block *block, uint32_t peer_to, uint32_t address, uint32_t bytes,
                        uint32_t peer_barrier)
 {
+    const uint32_t shared = ftj_cpu_offset(block, address);
     struct ftj_cpu_worker *worker = (struct ftj_cpu_worker *)block;
     struct member *peer = peer_of(worker, peer_to);
     (void)peer_of(worker, peer_barrier);
@@ -104,8 +110,8 @@ void ftj_cpu_peer_copy(ftj_cpu_block *block, uint32_t peer_to, uint32_t shared, 
                      "block's %u bytes",
                      bytes, block->thread_index, shared, block->shared_bytes);
     }
-    ftj_cpu_bulk_copy(worker, peer, peer_to & PEER_OFFSET, block->shared + shared, bytes,
-                      peer_barrier & PEER_OFFSET);
+    ftj_cpu_bulk_copy(worker, peer, peer_offset(block, peer_to), block->shared + shared, bytes,
+                      peer_offset(block, peer_barrier));
 }
 
 void ftj_cpu_peer_store(ftj_cpu_block *block, uint32_t peer_to, uint32_t value,
@@ -114,8 +120,8 @@ void ftj_cpu_peer_store(ftj_cpu_block *block, uint32_t peer_to, uint32_t value,
     struct ftj_cpu_worker *worker = (struct ftj_cpu_worker *)block;
     struct member *peer = peer_of(worker, peer_to);
     (void)peer_of(worker, peer_barrier);
-    const uint32_t shared = peer_to & PEER_OFFSET;
-    const uint32_t barrier = peer_barrier & PEER_OFFSET;
+    const uint32_t shared = peer_offset(block, peer_to);
+    const uint32_t barrier = peer_offset(block, peer_barrier);
     if (shared % sizeof(value) || shared + sizeof(value) > block->shared_bytes) {
         ftj_cpu_fail(worker,
                      "st.async by thread %u to shared address %u of %u bytes: it cannot lie there",

@@ -15,8 +15,6 @@
 #define NUM_NAMED  16u /* barriers that a number names */
 #define MAX_PEER   64u /* mbarriers of a block that the other arrives at */
 
-/* Of an address of another block's shared memory; the rest is FTJ_CPU_PEER_BASE(). */
-#define PEER_OFFSET 0xffffffu
 /* What a fibre waits for at sync_cluster: no barrier's number or address. */
 #define AT_CLUSTER UINT32_MAX
 
@@ -88,6 +86,12 @@ struct ftj_cpu_worker {
     char failure[320];       /* "": none */
 };
 
+/* What a shared address is past the base of its block; of another block's, more than any has. */
+static inline uint32_t ftj_cpu_offset(const ftj_cpu_block *block, uint32_t address)
+{
+    return address - FTJ_CPU_SHARED_BASE(block->cluster_rank);
+}
+
 struct fibre *ftj_cpu_running_fibre(struct ftj_cpu_worker *worker);
 struct member *ftj_cpu_running_member(struct ftj_cpu_worker *worker);
 
@@ -104,7 +108,8 @@ void ftj_cpu_wake_from(struct ftj_cpu_worker *worker, const struct member *membe
 _Noreturn FTJ_PRINTF(2, 3) void ftj_cpu_fail(struct ftj_cpu_worker *worker, const char *format,
                                              ...);
 
-/* What a kernel is handed: cpu_calls.c. Those below are told whose shared memory is meant. */
+/* What a kernel is handed: cpu_calls.c. Those below are told whose shared memory is meant, and
+ * where in it, past the base. */
 extern const ftj_cpu_calls ftj_cpu_worker_calls;
 
 struct ftj_cpu_barrier *ftj_cpu_sound_barrier(struct ftj_cpu_worker *worker,
@@ -116,7 +121,7 @@ void ftj_cpu_bulk_copy(struct ftj_cpu_worker *worker, struct member *member, uin
 /* Clusters: cpu_cluster.c. */
 void ftj_cpu_sync_cluster(ftj_cpu_block *block);
 void ftj_cpu_peer_arrive(ftj_cpu_block *block, uint32_t peer_barrier);
-void ftj_cpu_peer_copy(ftj_cpu_block *block, uint32_t peer_to, uint32_t shared, uint32_t bytes,
+void ftj_cpu_peer_copy(ftj_cpu_block *block, uint32_t peer_to, uint32_t address, uint32_t bytes,
                        uint32_t peer_barrier);
 void ftj_cpu_peer_store(ftj_cpu_block *block, uint32_t peer_to, uint32_t value,
                         uint32_t peer_barrier);

@@ -37,6 +37,7 @@ static void enter_member(struct ftj_cpu_worker *worker, uint32_t rank)
     block->cluster_rank = rank;
     block->block_index = worker->first_block + rank;
     block->shared = worker->members[rank].shared;
+    block->shared_origin = (uintptr_t)block->shared - FTJ_CPU_SHARED_BASE(rank);
     block->first_group = rank * ((worker->num_threads + GROUP - 1) / GROUP);
 }
 

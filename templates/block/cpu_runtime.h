@@ -17,8 +17,9 @@
 #define FTJ_CPU_LANE_WORDS 12
 #define FTJ_CPU_MAX_GROUPS 8 /* warpgroups of a block, or of both of a cluster */
 
-/* What is added to a shared address of block `rank` of a cluster for the other block to use. */
-#define FTJ_CPU_PEER_BASE(rank) ((1u + (rank)) << 24)
+/* Where the shared addresses of block `rank` of a cluster begin, as they do on a GPU: an address
+ * that is put somewhere with no room for it, or is meant of the wrong block, shows. */
+#define FTJ_CPU_SHARED_BASE(rank) ((rank) << 24)
 
 /* What one lane brings to a warp collective, and takes from it. */
 typedef struct ftj_cpu_lane {
@@ -39,7 +40,7 @@ typedef struct ftj_cpu_calls {
     void (*warp_collective)(ftj_cpu_block* block, const char* name, ftj_cpu_compute compute,
                             ftj_cpu_lane* lane);
     void (*sync_block)(ftj_cpu_block* block);
-    /* cp.async: `shared` is an offset into the block's shared memory. */
+    /* cp.async: `shared` is an address of the block's shared memory. */
     void (*copy_issue)(ftj_cpu_block* block, uint32_t shared, const void* global, uint32_t bytes);
     void (*copy_commit)(ftj_cpu_block* block);
     void (*copy_wait)(ftj_cpu_block* block, uint32_t pending);
@@ -48,17 +49,17 @@ typedef struct ftj_cpu_calls {
                              void* operand);
     /* Returns when so many threads have come to the barrier of that number. */
     void (*sync_group)(ftj_cpu_block* block, uint32_t id, uint32_t threads);
-    /* mbarriers: `shared` is an offset into the block's shared memory. */
+    /* mbarriers, likewise. */
     void (*barrier_init)(ftj_cpu_block* block, uint32_t shared, uint32_t arrivals);
     /* The phase under way also waits for so many bytes of copies. */
     void (*barrier_expect)(ftj_cpu_block* block, uint32_t shared, uint32_t bytes);
     void (*barrier_arrive)(ftj_cpu_block* block, uint32_t shared);
     void (*barrier_wait)(ftj_cpu_block* block, uint32_t shared, uint32_t parity);
-    /* cp.async.bulk, counted by the mbarrier at the shared offset `barrier`. */
+    /* cp.async.bulk, counted by the mbarrier at the shared address `barrier`. */
     void (*bulk_copy)(ftj_cpu_block* block, uint32_t shared, const void* global, uint32_t bytes,
                       uint32_t barrier);
-    /* Clusters: all threads of both blocks that have not left, and what reaches the shared memory
-     * of the other: `peer_` addresses are those plus FTJ_CPU_PEER_BASE. */
+    /* Clusters: all threads of both blocks that have not left meet. What reaches the other block is
+     * given addresses of its shared memory, `peer_`. */
     void (*sync_cluster)(ftj_cpu_block* block);
     void (*peer_arrive)(ftj_cpu_block* block, uint32_t peer_barrier);
     void (*peer_copy)(ftj_cpu_block* block, uint32_t peer_to, uint32_t shared, uint32_t bytes,
@@ -69,7 +70,8 @@ typedef struct ftj_cpu_calls {
 
 struct ftj_cpu_block {
     const ftj_cpu_calls* calls;
-    unsigned char* shared; /* aligned to 1024 */
+    unsigned char* shared;   /* aligned to 1024 */
+    uintptr_t shared_origin; /* what its shared addresses are added to */
     uint32_t shared_bytes;
     uint32_t thread_index; /* of the thread that is running */
     uint32_t block_index;

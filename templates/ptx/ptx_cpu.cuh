@@ -28,11 +28,13 @@ FTJ_DEVICE uint32_t block_index() { return running_block->block_index; }
 FTJ_DEVICE uint32_t num_blocks() { return running_block->num_blocks; }
 
 // ---- shared memory -----------------------------------------------------------------------------
-// A 32-bit shared address is an offset into the block's shared memory, which ends exactly where the
-// kernel said, so that the sanitizers see every access past it, and every misaligned one.
+// A 32-bit shared address is an offset into the block's shared memory, past the base of its rank.
+// The memory ends exactly where the kernel said, so that the sanitizers see every access past it,
+// and every misaligned one.
 FTJ_DEVICE unsigned char* dynamic_shared() { return running_block->shared; }
 FTJ_DEVICE uint32_t shared_address(const void* pointer) {
-    return static_cast<uint32_t>(static_cast<const unsigned char*>(pointer) - dynamic_shared());
+    return static_cast<uint32_t>(reinterpret_cast<uintptr_t>(pointer) -
+                                 running_block->shared_origin);
 }
 
 struct alignas(16) Words4 {
@@ -44,7 +46,7 @@ struct alignas(8) Words2 {
 
 template <class T>
 FTJ_DEVICE T& shared_at(uint32_t address) {
-    return *reinterpret_cast<T*>(dynamic_shared() + address);
+    return *reinterpret_cast<T*>(running_block->shared_origin + address);
 }
 
 FTJ_DEVICE Words4 ld_shared_v4(uint32_t address) { return shared_at<Words4>(address); }

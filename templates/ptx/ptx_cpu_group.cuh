@@ -79,14 +79,11 @@ FTJ_DEVICE void setmaxnreg_inc() {}
 // ---- clusters ----------------------------------------------------------------------------------
 FTJ_DEVICE uint32_t cluster_rank() { return running_block->cluster_rank; }
 FTJ_DEVICE uint32_t peer_shared(uint32_t address) {
-    return address + FTJ_CPU_PEER_BASE(cluster_rank() ^ 1);
+    return address ^ FTJ_CPU_SHARED_BASE(0u) ^ FTJ_CPU_SHARED_BASE(1u);
 }
 FTJ_DEVICE void sync_cluster() { running_block->calls->sync_cluster(running_block); }
 FTJ_DEVICE void mbarrier_arrive_peer(uint32_t peer_barrier) {
     running_block->calls->peer_arrive(running_block, peer_barrier);
-}
-FTJ_DEVICE void mbarrier_wait_cluster(uint32_t barrier, uint32_t parity) {
-    mbarrier_wait(barrier, parity);
 }
 // As late as other bulk copies, and so from what then lies in this block's memory.
 FTJ_DEVICE void bulk_copy_to_peer(uint32_t peer_to, uint32_t from, uint32_t bytes,
@@ -135,7 +132,9 @@ struct Wgmma {
         const MmaWords word = {shared_at<uint16_t>(swizzled)};
         return Element::widen(word)[0];
     }
-    static uint32_t start(uint32_t descriptor) { return (descriptor & 0x3fffu) << 4; }
+    static uint32_t start(uint32_t descriptor) {
+        return FTJ_CPU_SHARED_BASE(cluster_rank()) + ((descriptor & 0x3fffu) << 4);
+    }
 
     // Row `row`, and k, of a matrix with k along its rows.
     static float along_k(uint32_t descriptor, int row, int k) {

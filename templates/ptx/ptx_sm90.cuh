@@ -105,7 +105,8 @@ FTJ_DEVICE void fence_proxy_async_shared() {
 
 // ---- clusters ----------------------------------------------------------------------------------
 // The blocks 2 i and 2 i + 1 of a kernel of clusters run side by side, on SMs of their own. An
-// address of the other's shared memory serves only the functions here that say so.
+// address of the other's shared memory serves only the functions here that say so. Of the second,
+// the addresses of its own have its rank in bit 24: they fit no descriptor as they are.
 
 // %cluster_ctarank: which of the two this block is. PTX ISA 7.8.
 FTJ_DEVICE uint32_t cluster_rank() {
@@ -134,22 +135,6 @@ FTJ_DEVICE void sync_cluster() {
 // PTX ISA 8.0.
 FTJ_DEVICE void mbarrier_arrive_peer(uint32_t peer_barrier) {
     asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" : : "r"(peer_barrier) : "memory");
-}
-// mbarrier.try_wait as mbarrier_wait(), and what threads of the other block wrote before they
-// arrived with .release.cluster is seen. It empties the L1 cache (CCTL.IVALL); copies and grants
-// need none of it. PTX ISA 8.0.
-FTJ_DEVICE void mbarrier_wait_cluster(uint32_t barrier, uint32_t parity) {
-    uint32_t ended;
-    do {
-        asm volatile("{\n"
-                     ".reg .pred ended;\n"
-                     "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 ended, [%1], %2;\n"
-                     "selp.u32 %0, 1, 0, ended;\n"
-                     "}"
-                     : "=r"(ended)
-                     : "r"(barrier), "r"(parity)
-                     : "memory");
-    } while (!ended);
 }
 // cp.async.bulk from this block's shared memory to the other's, counted by a barrier of the
 // other's: `bytes` as above. What it reads was written before a fence_proxy_async_shared(), and
