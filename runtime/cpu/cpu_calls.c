@@ -215,6 +215,8 @@ void ftj_cpu_bulk_copy(struct ftj_cpu_worker *worker, struct member *member, uin
                      bytes, block->thread_index, shared, block->shared_bytes);
     }
     (void)ftj_cpu_sound_barrier(worker, member, barrier);
+    if (worker->cluster_blocks > 1)
+        ftj_cpu_check_sources(worker, member, shared, bytes);
     if (!ftj_cpu_bulk_copy_issue(&member->bulk_copies, member->shared + shared, from, bytes,
                                  barrier))
         ftj_cpu_fail(worker, "no memory for a cp.async.bulk of thread %u", block->thread_index);

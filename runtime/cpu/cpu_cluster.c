@@ -133,6 +133,19 @@ void ftj_cpu_peer_store(ftj_cpu_block *block, uint32_t peer_to, uint32_t value,
     ftj_cpu_wake_from(worker, peer, NUM_NAMED + barrier); /* one of them makes it */
 }
 
+void ftj_cpu_check_sources(struct ftj_cpu_worker *worker, const struct member *member,
+                           uint32_t shared, uint32_t bytes)
+{
+    const struct member *peer = &worker->members[member == worker->members];
+    if (ftj_cpu_bulk_copies_from(&peer->bulk_copies, member->shared + shared, bytes)) {
+        ftj_cpu_fail(
+            worker,
+            "cp.async.bulk of %u bytes by thread %u to shared address %u: over what a copy "
+            "to the other block is still to read",
+            bytes, worker->block.thread_index, shared);
+    }
+}
+
 /* On a GPU the memory of a block that has left is another's, while copies still read it, and while
  * arrivals that nobody waited for are still on their way to it. */
 static void check_what_is_left(struct ftj_cpu_worker *worker)

@@ -54,8 +54,10 @@ size_t ftj_cpu_bulk_copies_from(const struct ftj_cpu_copies *copies, const void 
 {
     size_t count = 0;
     for (size_t i = 0; i < copies->num_issued; i++) {
-        const uintptr_t from = (uintptr_t)copies->list[i].from;
-        count += from >= (uintptr_t)memory && from - (uintptr_t)memory < bytes;
+        const struct ftj_cpu_copy *copy = &copies->list[i];
+        const uintptr_t from = (uintptr_t)copy->from;
+        const uintptr_t begin = (uintptr_t)memory;
+        count += copy->from && from < begin + bytes && begin < from + copy->bytes;
     }
     return count;
 }

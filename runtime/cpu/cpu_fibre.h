@@ -125,6 +125,9 @@ void ftj_cpu_peer_copy(ftj_cpu_block *block, uint32_t peer_to, uint32_t address,
                        uint32_t peer_barrier);
 void ftj_cpu_peer_store(ftj_cpu_block *block, uint32_t peer_to, uint32_t value,
                         uint32_t peer_barrier);
+/* No copy may overwrite what copies out of a block are still to read. */
+void ftj_cpu_check_sources(struct ftj_cpu_worker *worker, const struct member *member,
+                           uint32_t shared, uint32_t bytes);
 /* Somebody has waited for a phase of an mbarrier of the running block. */
 void ftj_cpu_peer_awaited(struct member *member, uint32_t shared, uint32_t parity);
 /* A thread of a cluster has left the kernel; the last of its block must leave nothing behind. */

@@ -186,6 +186,16 @@ Test(cpu_cluster, what_would_go_wrong_is_a_sentence)
                    "st.async by thread 0 to shared address 254 of 256 bytes");
 }
 
+/* On the way back to where they came from, of which nobody has said that they are gone. */
+Test(cpu_cluster, copies_do_not_overwrite_what_others_are_to_read)
+{
+    expect_failure("if (thread == 0)\n"
+                   "    ptx::bulk_copy_to_peer(ptx::peer_shared(own + 64), own + 64, 32, peer);\n"
+                   "ptx::sync_cluster();\n",
+                   "block 1 of 2: cp.async.bulk of 32 bytes by thread 0 to shared address 64: over "
+                   "what a copy to the other block is still to read");
+}
+
 /* Both expect 16 bytes, and each arrives at its own barrier. */
 #define EXPECTS                                                                                    \
     "if (thread == 0) {\n"                                                                         \
