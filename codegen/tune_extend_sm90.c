@@ -25,6 +25,7 @@
 #define TURN_BARRIER     8u  /* of a consumer */
 #define TENSOR_BARRIER   8u  /* of a stage */
 #define LEAST_TENSOR_RUN 32u
+#define PEER_BYTES       32u /* of a producer warp */
 #define SM_REGISTERS     65536u
 
 struct shape {
@@ -134,6 +135,15 @@ static bool has_half_rows(const struct ftj_problem *problem, const struct shape 
            code_rows(problem, shape) == shape->tokens;
 }
 
+/* Two blocks of a cluster widen a tile together: an E2M1 costs the producer more than to copy what
+ * it becomes. Where one SM is all there is, no cluster fits. */
+static bool has_peer(const struct ftj_problem *problem, const struct shape *shape,
+                     const struct ftj_device *device)
+{
+    return has_half_rows(problem, shape) && device->num_sms != 1 &&
+           (problem->k_format == FTJ_KV_NVFP4 || problem->v_format == FTJ_KV_NVFP4);
+}
+
 /* Consumers of E4M3 that bring nothing but units to their scores fall into turns by themselves. */
 static bool takes_turns(const struct ftj_problem *problem, const struct shape *shape)
 {
@@ -155,7 +165,8 @@ static uint32_t tensor_run(const struct ftj_problem *problem, const struct shape
     return run >= LEAST_TENSOR_RUN ? run : 0;
 }
 
-static uint32_t smem_bytes(const struct ftj_problem *problem, const struct shape *shape)
+static uint32_t smem_bytes(const struct ftj_problem *problem, const struct shape *shape,
+                           const struct ftj_device *device)
 {
     const uint32_t row_bytes = 2 * shape->head_dim;
     const uint32_t rows = shape->query_stages * shape->consumers * GROUP_ROWS;
@@ -175,7 +186,8 @@ static uint32_t smem_bytes(const struct ftj_problem *problem, const struct shape
            (coded ? shape->stages / 2 * columns : 0) + WORK_BYTES + ORDERS * ORDER_BYTES +
            (ORDERS + shape->query_stages + shape->stages) * BARRIER_BYTES +
            (tensor_run(problem, shape) ? shape->stages * TENSOR_BARRIER : 0) + turns * COPY_BYTES +
-           (problem->k_format == FTJ_KV_16BIT ? 0 : shape->consumers * own);
+           (problem->k_format == FTJ_KV_16BIT ? 0 : shape->consumers * own) +
+           (has_peer(problem, shape, device) ? CODE_WARPS * PEER_BYTES : 0);
 }
 
 /* Rows come in whole chunks of 16 bytes, which are what a swizzled row is made of; block scales of
@@ -194,7 +206,7 @@ static const struct shape *find_shape(const struct ftj_problem *problem,
         if (shapes[i].head_dim == problem->head_dim &&
             (shapes[i].code_slots > 0) == is_coded(problem) &&
             (!shapes[i].by_tensor || tensor_run(problem, &shapes[i])) &&
-            smem_bytes(problem, &shapes[i]) <= device->smem_bytes)
+            smem_bytes(problem, &shapes[i], device) <= device->smem_bytes)
             return &shapes[i];
     }
     return NULL;
@@ -210,13 +222,14 @@ bool ftj_tune_extend_sm90(const struct ftj_problem *problem, const struct ftj_de
         (shape->code_slots && problem->dtype != FTJ_DTYPE_BF16))
         return false;
     config->num_threads = GROUP_THREADS * (1 + shape->consumers);
-    config->smem_bytes = smem_bytes(problem, shape);
+    config->smem_bytes = smem_bytes(problem, shape, device);
     config->min_blocks = 1;
     config->block_rows = GROUP_ROWS * shape->consumers;
     config->tile_tokens = shape->tokens;
     config->new_tokens = shape->tokens;
     config->num_stages = shape->stages;
     config->query_stages = shape->query_stages;
+    config->cluster_blocks = has_peer(problem, shape, device) ? 2 : 1;
     config->tensor_run = tensor_run(problem, shape);
     return true;
 }
@@ -266,6 +279,7 @@ void ftj_write_extend_sm90(struct ftj_text *text, const struct ftj_problem *prob
         {"has_softcap", problem->has_softcap},
         {"takes_turns", takes_turns(problem, shape)},
         {"has_records", has_records(problem, shape)},
+        {"has_peer", has_peer(problem, shape, device)},
     };
     for (size_t i = 0; i < sizeof(flags) / sizeof(*flags); i++)
         ftj_text_printf(text, "    static constexpr bool %s = %s;\n", flags[i].name,

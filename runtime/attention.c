@@ -72,9 +72,7 @@ static struct ftj_decode_plan plan_decode(const struct ftj_attention *attn,
     plan.head_sets = plan.kv_heads / kernel->config.unit_heads;
     plan.head_blocks = (plan.group + plan.unit_columns - 1) / plan.unit_columns;
     plan.unit_cost = unit_cost(&attn->desc.kv, &kernel->config);
-    plan.blocks = attn->ctx->backend.device.num_sms * kernel->module.blocks_per_sm;
-    if (attn->desc.max_blocks && attn->desc.max_blocks < plan.blocks)
-        plan.blocks = attn->desc.max_blocks;
+    plan.blocks = ftj_backend_grid(&attn->ctx->backend, &kernel->module, attn->desc.max_blocks);
     if (kernel->config.overlaps_previous) /* where lanes copy rows, an SM is what takes time */
         plan.most_idle = plan.blocks / 32;
     return plan;
@@ -86,9 +84,8 @@ static void plan_extend(struct ftj_attention *attn)
     if (!extend)
         return;
     attn->extend_rows = extend->config.block_rows;
-    attn->extend_blocks = attn->ctx->backend.device.num_sms * extend->module.blocks_per_sm;
-    if (attn->desc.max_blocks && attn->desc.max_blocks < attn->extend_blocks)
-        attn->extend_blocks = attn->desc.max_blocks;
+    attn->extend_blocks =
+        ftj_backend_grid(&attn->ctx->backend, &extend->module, attn->desc.max_blocks);
 }
 
 ftj_status ftj_attention_create(ftj_context *ctx, const ftj_attention_desc *desc,

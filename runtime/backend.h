@@ -14,12 +14,14 @@
 
 /* Loaded machine code, ready to launch. A zeroed one is empty. */
 struct ftj_module {
-    void *library;          /* owned */
-    void *function;         /* borrowed from it */
-    uint32_t num_threads;   /* per block */
-    uint32_t smem_bytes;    /* dynamic, per block */
-    uint32_t blocks_per_sm; /* that fit at once, 1 or more */
-    bool overlaps_previous; /* may start before the kernel before it in the stream has ended */
+    void *library;           /* owned */
+    void *function;          /* borrowed from it */
+    uint32_t num_threads;    /* per block */
+    uint32_t smem_bytes;     /* dynamic, per block */
+    uint32_t blocks_per_sm;  /* that fit at once, 1 or more */
+    bool overlaps_previous;  /* may start before the kernel before it in the stream has ended */
+    uint32_t cluster_blocks; /* 1, or the blocks of a cluster: a grid is of whole ones */
+    uint32_t num_clusters;   /* that fit the device at once; 0: as many as SMs have room for */
 };
 
 struct ftj_backend {
@@ -89,5 +91,10 @@ FTJ_NODISCARD ftj_status ftj_host_compiler_find(struct ftj_compiler *compiler, c
                                                 const struct ftj_log *log);
 
 void ftj_backend_finish(struct ftj_backend *backend); /* a zeroed one is fine */
+
+/* Blocks that fill the device once, or most_blocks if that is fewer and not 0; whole clusters, and
+ * one at the least. */
+uint32_t ftj_backend_grid(const struct ftj_backend *backend, const struct ftj_module *module,
+                          uint32_t most_blocks);
 
 #endif

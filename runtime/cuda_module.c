@@ -95,6 +95,38 @@ static ftj_status fail_load(const struct ftj_backend *backend, const struct ftj_
                                : "");
 }
 
+/* How many clusters run at once: their blocks need SMs that are neighbours, of which a part of a
+ * device (MIG, MPS) may have fewer than it has room for, or none. */
+static ftj_status count_clusters(const struct ftj_backend *backend, struct CUfunc_st *function,
+                                 const struct ftj_config *config, uint32_t *num_clusters)
+{
+    const struct ftj_driver *driver = &ftj_cuda_of(backend)->driver;
+    const struct ftj_cu_launch_config launch = {
+        .grid_x = config->cluster_blocks,
+        .grid_y = 1,
+        .grid_z = 1,
+        .block_x = config->num_threads,
+        .block_y = 1,
+        .block_z = 1,
+        .smem_bytes = config->smem_bytes,
+    };
+    int clusters = 0;
+    if (!driver->cuOccupancyMaxActiveClusters)
+        return FTJ_OK;
+    const int result = driver->cuOccupancyMaxActiveClusters(&clusters, function, &launch);
+    if (result)
+        return ftj_driver_fail(driver, backend->log, FTJ_E_DRIVER, result,
+                               "cuOccupancyMaxActiveClusters");
+    if (clusters < 1)
+        return ftj_fail(backend->log, FTJ_E_LAUNCH,
+                        "a cluster of %u blocks of %u threads with %u bytes of shared memory does "
+                        "not fit device %d",
+                        config->cluster_blocks, config->num_threads, config->smem_bytes,
+                        backend->device.ordinal);
+    *num_clusters = (uint32_t)clusters;
+    return FTJ_OK;
+}
+
 /* The function's attributes; the context is current. */
 static ftj_status prepare(const struct ftj_backend *backend, const struct ftj_bytes *code,
                           const struct ftj_config *config, struct ftj_module *module)
@@ -133,7 +165,10 @@ static ftj_status prepare(const struct ftj_backend *backend, const struct ftj_by
     module->smem_bytes = config->smem_bytes;
     module->blocks_per_sm = (uint32_t)blocks;
     module->overlaps_previous = config->overlaps_previous && driver->cuLaunchKernelEx;
-    return FTJ_OK;
+    module->cluster_blocks = config->cluster_blocks ? config->cluster_blocks : 1;
+    return module->cluster_blocks > 1
+               ? count_clusters(backend, function, config, &module->num_clusters)
+               : FTJ_OK;
 }
 
 ftj_status ftj_cuda_module_load(struct ftj_backend *backend, const struct ftj_bytes *code,

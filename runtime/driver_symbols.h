@@ -70,7 +70,9 @@ struct CUstream_st;
        int interleave, int swizzle, int l2_promotion, int fill))                                   \
     X(cuLaunchKernelEx,                                                        /* 11.8 */          \
       (const struct ftj_cu_launch_config *config, struct CUfunc_st *function, void **arguments,    \
-       void **extra))
+       void **extra))                                                                              \
+    X(cuOccupancyMaxActiveClusters,                                            /* 11.8 */          \
+      (int *num_clusters, struct CUfunc_st *function, const struct ftj_cu_launch_config *config))
 
 /* clang-format on */
 

@@ -24,6 +24,15 @@ static ftj_status module_load(struct ftj_backend *backend, const struct ftj_byte
                         "num_threads is %u; it must be a multiple of %d up to %d",
                         config->num_threads, FTJ_CPU_WARP_LANES, FTJ_CPU_MAX_THREADS);
     }
+    const uint32_t cluster_blocks = config->cluster_blocks ? config->cluster_blocks : 1;
+    if (cluster_blocks > FTJ_CPU_MAX_CLUSTER ||
+        cluster_blocks * config->num_threads > FTJ_CPU_MAX_THREADS) {
+        return ftj_fail(backend->log, FTJ_E_INVALID,
+                        "a cluster is of %u blocks of %u threads; it may be of %d, and of %d "
+                        "threads in all",
+                        cluster_blocks, config->num_threads, FTJ_CPU_MAX_CLUSTER,
+                        FTJ_CPU_MAX_THREADS);
+    }
     struct ftj_cpu_module *library = NULL;
     const ftj_status status = ftj_cpu_module_create(code, backend->log, &library);
     if (status)
@@ -34,6 +43,7 @@ static ftj_status module_load(struct ftj_backend *backend, const struct ftj_byte
         .num_threads = config->num_threads,
         .smem_bytes = config->smem_bytes,
         .blocks_per_sm = 1,
+        .cluster_blocks = cluster_blocks,
     };
     return FTJ_OK;
 }
@@ -56,12 +66,18 @@ static ftj_status launch(struct ftj_backend *backend, const struct ftj_module *m
                         "params_bytes is %zu; the kernel was compiled for %u", params_bytes,
                         entry->params_bytes);
     }
+    if (num_blocks % module->cluster_blocks) {
+        return ftj_fail(backend->log, FTJ_E_LAUNCH,
+                        "%u blocks are no whole clusters of %u, which the kernel is launched in",
+                        num_blocks, module->cluster_blocks);
+    }
     const struct ftj_cpu_grid grid = {
         .entry = entry,
         .params = params,
         .num_blocks = num_blocks,
         .num_threads = module->num_threads,
         .smem_bytes = module->smem_bytes,
+        .cluster_blocks = module->cluster_blocks,
     };
     return ftj_cpu_grid_run(backend->state, &grid, backend->log);
 }

@@ -6,7 +6,8 @@
 
 struct ftj_cpu_copy {
     void *to;
-    const void *from;
+    const void *from; /* NULL: `value` */
+    uint32_t value;
     uint32_t bytes;
     uint32_t group; /* or barrier */
 };
@@ -39,6 +40,28 @@ bool ftj_cpu_bulk_copy_issue(struct ftj_cpu_copies *copies, void *to, const void
     return issue(copies, to, from, bytes, barrier);
 }
 
+bool ftj_cpu_value_copy_issue(struct ftj_cpu_copies *copies, void *to, uint32_t value,
+                              uint32_t barrier)
+{
+    if (!issue(copies, to, NULL, sizeof(value), barrier))
+        return false;
+    copies->list[copies->num_issued - 1].value = value;
+    return true;
+}
+
+size_t ftj_cpu_bulk_copies_from(const struct ftj_cpu_copies *copies, const void *memory,
+                                size_t bytes)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < copies->num_issued; i++) {
+        const struct ftj_cpu_copy *copy = &copies->list[i];
+        const uintptr_t from = (uintptr_t)copy->from;
+        const uintptr_t begin = (uintptr_t)memory;
+        count += copy->from && from < begin + bytes && begin < from + copy->bytes;
+    }
+    return count;
+}
+
 uint32_t ftj_cpu_bulk_copy_make(struct ftj_cpu_copies *copies, uint32_t barrier)
 {
     uint32_t bytes = 0;
@@ -49,7 +72,7 @@ uint32_t ftj_cpu_bulk_copy_make(struct ftj_cpu_copies *copies, uint32_t barrier)
             copies->list[num_left++] = copy;
             continue;
         }
-        memcpy(copy.to, copy.from, copy.bytes);
+        memcpy(copy.to, copy.from ? copy.from : &copy.value, copy.bytes);
         bytes += copy.bytes;
     }
     copies->num_issued = num_left;

@@ -29,6 +29,12 @@ void ftj_cpu_copy_wait(struct ftj_cpu_copies *copies, uint32_t pending);
 /* The same for a bulk copy. */
 bool ftj_cpu_bulk_copy_issue(struct ftj_cpu_copies *copies, void *to, const void *from,
                              uint32_t bytes, uint32_t barrier);
+/* The same of four bytes that are given here. */
+bool ftj_cpu_value_copy_issue(struct ftj_cpu_copies *copies, void *to, uint32_t value,
+                              uint32_t barrier);
+/* How many are to be made out of that memory, or a part of it. */
+size_t ftj_cpu_bulk_copies_from(const struct ftj_cpu_copies *copies, const void *memory,
+                                size_t bytes);
 /* Make those that a barrier counts; returns their bytes. */
 uint32_t ftj_cpu_bulk_copy_make(struct ftj_cpu_copies *copies, uint32_t barrier);
 

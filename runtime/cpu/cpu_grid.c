@@ -81,8 +81,10 @@ static bool next_block(struct run *run, uint32_t *block)
 {
     pthread_mutex_lock(&run->mutex);
     const bool is_more = !run->status && run->next_block < run->grid->num_blocks;
-    if (is_more)
-        *block = run->next_block++;
+    if (is_more) {
+        *block = run->next_block;
+        run->next_block += run->grid->cluster_blocks;
+    }
     pthread_mutex_unlock(&run->mutex);
     return is_more;
 }
@@ -99,7 +101,8 @@ static void note_failure(struct run *run, uint32_t block, const char *failure)
     pthread_mutex_unlock(&run->mutex);
 }
 
-/* Run blocks until there are none; a worker that cannot be had leaves them to the others. */
+/* Run blocks, or clusters of them, until there are none; a worker that cannot be had leaves them to
+ * the others. */
 static void *work(void *argument)
 {
     struct run *run = argument;
@@ -109,7 +112,7 @@ static void *work(void *argument)
     if (!worker)
         return NULL;
     if (ftj_cpu_worker_prepare(worker, grid->entry, grid->params, grid->num_threads,
-                               grid->smem_bytes)) {
+                               grid->smem_bytes, grid->cluster_blocks)) {
         ftj_cpu_worker_destroy(worker);
         return NULL;
     }
@@ -117,11 +120,12 @@ static void *work(void *argument)
     uint32_t num_done = 0;
     while (next_block(run, &block)) {
         if (!ftj_cpu_worker_run(worker, block, grid->num_blocks)) {
-            note_failure(run, block, ftj_cpu_worker_failure(worker));
+            const char *failure = ftj_cpu_worker_failure(worker, &block);
+            note_failure(run, block, failure);
             ftj_cpu_worker_destroy(worker);
             return NULL;
         }
-        num_done++;
+        num_done += grid->cluster_blocks;
     }
     give_worker_back(run->pool, worker);
 

@@ -16,8 +16,9 @@ struct ftj_cpu_grid {
     const ftj_cpu_entry *entry;
     const void *params;
     uint32_t num_blocks;
-    uint32_t num_threads; /* per block */
-    uint32_t smem_bytes;  /* per block */
+    uint32_t num_threads;    /* per block */
+    uint32_t smem_bytes;     /* per block */
+    uint32_t cluster_blocks; /* 1, or 2 that run together, of which num_blocks is a multiple */
 };
 
 /* Run every block; returns when all have ended or one has failed (FTJ_E_LAUNCH). Any thread. */

@@ -176,8 +176,9 @@ struct CodeFeed {
 
     // The rows in the next slot, which have come, into their places, when those are free. What is
     // there to be read of the slot is on its way by then.
-    template <class Side, class TileCursor>
-    __device__ __forceinline__ void widen(const TileCursor& tiles, float score_scale) {
+    template <class Side, class TileCursor, class Peer>
+    __device__ __forceinline__ void widen(const TileCursor& tiles, float score_scale,
+                                          bool is_paired, Peer& peer) {
         const uint32_t slot = slots_at + widened * slot_bytes;
         if constexpr (has_halves) {
             const uint32_t own = slot + Side::scales + 4 * lane;
@@ -185,15 +186,21 @@ struct CodeFeed {
             // Those of V, by the warp of K that tells consumers of them; else of no rows.
             HalfScales<typename V::Widen, Side::tells_unit ? rows : 0> values(
                 slot + Side::other_scales + 4 * lane);
+            SlotRows mine = {0, rows};
+            if (is_paired)
+                mine = {ptx::cluster_rank() * (rows / 2), rows / 2};
             WidenRows<Side, Tile, is_alike ? WidenKind::half_alike : WidenKind::half> halves(
-                lane, part * rows, slot, tiles.tile());
+                lane, part * rows, slot, tiles.tile(), mine);
             halves.start();
             tiles.wait_free();
             its.find_top();
             if constexpr (Side::tells_unit)
                 tell_units(values, tiles.scales(), score_scale * its.power(its.exponent()));
+            if (is_paired)
+                peer.wait_free();
             if (Side::is_value && its.is_wide()) {
-                WidenRows<Side, Tile, WidenKind::seldom>(lane, part * rows, slot, tiles.tile())
+                WidenRows<Side, Tile, WidenKind::seldom>(lane, part * rows, slot, tiles.tile(),
+                                                         mine)
                     .run();
             } else {
                 its.template narrow<!Side::is_value && Side::Widen::keys_take_rest>(own);

@@ -21,6 +21,12 @@ struct CodeRows {
     static_assert(bytes % 16 == 0, "slots follow each other on 16-byte boundaries");
 };
 
+// Rows of a slot, whole groups of eight.
+struct SlotRows {
+    uint32_t first;
+    uint32_t count;
+};
+
 enum class WidenKind {
     plain,       // keys without their row scales; values to bf16
     half,        // with row scales, to fp16
@@ -58,23 +64,27 @@ struct WidenRows {
     uint32_t blocks_at;
     uint32_t scales_at;
     uint32_t to[loads][chunks];
+    uint32_t count;    // rows
     uint32_t nothing;  // 0, which the assembler does not know
     Batch first;       // codes only
 
     __device__ __forceinline__ WidenRows(uint32_t own_lane, uint32_t first_row, uint32_t slot,
-                                         uint32_t tile) {
+                                         uint32_t tile, SlotRows its = {0, rows})
+        : count(its.count) {
         const uint32_t lane = kind == WidenKind::half_alike ? own_lane : ptx::made_anew(own_lane);
         nothing = ptx::opaque(0);
         const uint32_t q = lane % lanes;
         const uint32_t first = lane / lanes ^ q * chunks / 8 % panels * apart;
-        codes_at = slot + first * Side::code_row + q * 16;
-        blocks_at = slot + Side::blocks + first * Side::block_row + q * (Widen::chunk_codes / 16);
-        scales_at = slot + Side::scales + first * 4;
+        const uint32_t from = its.first + first;
+        codes_at = slot + from * Side::code_row + q * 16;
+        blocks_at = slot + Side::blocks + from * Side::block_row + q * (Widen::chunk_codes / 16);
+        scales_at = slot + Side::scales + from * 4;
 #pragma unroll
         for (uint32_t j = 0; j < loads; j++) {
 #pragma unroll
             for (uint32_t i = 0; i < chunks; i++)
-                to[j][i] = tile + Tile::at(first_row + (first ^ j * at_once), q * chunks + i);
+                to[j][i] = tile + its.first * 128 +
+                           Tile::at(first_row + (first ^ j * at_once), q * chunks + i);
         }
     }
     // All of them, and in two steps: row scales may be written meanwhile.
@@ -89,7 +99,7 @@ struct WidenRows {
     __device__ __forceinline__ void go_on() {
         constexpr uint32_t step = batch_rows;
         constexpr uint32_t pairs = as_half && rows % (4 * step) == 0 ? 2 : 1;
-        const uint32_t end = ptx::opaque(rows);  // or the compiler unrolls what is told not to be
+        const uint32_t end = ptx::opaque(count);  // or the compiler unrolls what is told not to be
         if constexpr (in_pairs) {
             // Loads before the stores of the batch before: each may alias the next load.
             Batch even = first, odd;

@@ -27,6 +27,7 @@ struct ExtendProducer {
     using Codes = CodeFeed<Config>;
     using Values = TileFeed<Config>;
     using Tensors = TensorFeed<Config>;
+    using Peer = typename Rings::Peer;
     // From products of what keys and queries are made.
     static constexpr float key_unit =
         (Rings::has_halves ? 1.0f : Config::KWiden::key_unit) * GroupQueries<Config>::unit;
@@ -41,6 +42,8 @@ struct ExtendProducer {
         typename Rings::QueryCursor queries;
         typename Rings::TileCursor tiles;
         Codes codes;
+        Peer peer;
+        peer.init(ptx::shared_address(ptx::dynamic_shared()) + Rings::Smem::peer, warp);
         if constexpr (has_codes)
             codes.init(ptx::shared_address(ptx::dynamic_shared()) + Rings::Smem::codes,
                        ptx::shared_address(ptx::dynamic_shared()) + Rings::Smem::code_barriers);
@@ -75,8 +78,10 @@ struct ExtendProducer {
                 uint32_t first = 2 * order.first();
                 if constexpr (has_codes) {
                     const uint32_t end = 2 * min_of(order.end, keys.cached_tiles);
-                    feed_codes(p, order, keys, end, codes, tiles);
+                    feed_codes(p, order, keys, end, codes, peer, tiles);
                     first = max_of(first, end);
+                    if (first < 2 * order.end)
+                        peer.leave();
                 }
                 if constexpr (Rings::new_by_tensor)
                     feed_new(p, order, keys, first / 2, warp, tiles, clear_rounds);
@@ -115,6 +120,8 @@ private:
         const bool is_short = is_range_short(work.unit);
         order.looks = is_short && p.requests.window == 0;
         order.follows_maximum = is_short && !order.looks;
+        if constexpr (Rings::has_peer)
+            order.is_paired = work.is_paired;
         if (work.parts)
             pointer<Split>(p.splits)[ptx::block_index()] =
                 Split::of(work.unit, work.slot, work.parts);
@@ -142,6 +149,8 @@ private:
         order = from;
         order.follows_maximum = 1;
         order.looks = 0;
+        if constexpr (Rings::has_peer)
+            order.is_paired = 0;
         from.out_of_range = order.out_of_range = 0;
         return true;
     }
@@ -249,13 +258,18 @@ private:
     // this warp's.
     static __device__ __forceinline__ void feed_codes(const ftj_extend_params& p,
                                                       const Order& order, const TileKeys& keys,
-                                                      uint32_t end, Codes& codes,
+                                                      uint32_t end, Codes& codes, Peer& peer,
                                                       typename Rings::TileCursor& tiles) {
         static_assert(Codes::stride == 1 || !has_values, "all warps copy 16-bit rows of a tile");
         const Unit& unit = order.unit;
         const uint32_t first = 2 * order.first();
         if (first >= end)
             return;
+        const bool is_paired = Rings::has_peer && ptx::uniform(order.is_paired);
+        if (is_paired)
+            peer.begin(tiles.stage);
+        else
+            peer.leave();
         codes.begin(p, unit);
         uint32_t ahead = first + codes.turn;  // the next step to be fetched
         if (ahead < end)
@@ -271,11 +285,14 @@ private:
 #pragma unroll 1
         for (uint32_t step = first + codes.turn; step < end;) {
             const bool is_value = step % 2;
+            const bool is_last = step + 8 >= end;  // of the warp's, or before that
             const KeyRange seen = codes.seen_rows(keys.first_cached(step / 2));
             if (is_value)
-                feed<typename Codes::V>(p, unit, seen, true, codes, values, own);
+                feed<typename Codes::V>(p, unit, seen, true, is_paired, is_last, codes, values,
+                                        peer, own);
             else
-                feed<typename Codes::K>(p, unit, seen, is_value, codes, values, own);
+                feed<typename Codes::K>(p, unit, seen, is_value, is_paired, is_last, codes, values,
+                                        peer, own);
             own.advance(Codes::after(step) - step);
             // After the fence, which waits for copies too: these have until the next one.
             fetch(p, unit, keys, codes, ahead, end);
@@ -287,18 +304,24 @@ private:
             tiles = own;
         else
             tiles.skip(end - first);
+        if (is_paired)
+            peer.end();
     }
 
     template <class Side>
     static __device__ __forceinline__ void feed(const ftj_extend_params& p, const Unit& unit,
-                                                KeyRange seen, bool is_value, Codes& codes,
-                                                const Values& values,
+                                                KeyRange seen, bool is_value, bool is_paired,
+                                                bool is_last, Codes& codes, const Values& values,
+                                                Peer& peer,
                                                 const typename Rings::TileCursor& tiles) {
         if constexpr (Side::Widen::is_coded) {
             codes.template wait<Side>(seen);
-            codes.template widen<Side>(tiles, p.score_scale * key_unit);
+            codes.template widen<Side>(tiles, p.score_scale * key_unit, is_paired, peer);
             ptx::fence_proxy_async_shared();  // the products read through another proxy
-            ptx::mbarrier_arrive(tiles.filled(), Codes::stride);
+            if (is_paired)
+                peer.hand_over(tiles, is_last);
+            else
+                ptx::mbarrier_arrive(tiles.filled(), Codes::stride);
         } else {
             tiles.wait_free();
             values.copy(side(p, unit, is_value, values), tiles.tile());

@@ -38,13 +38,17 @@ struct QueryTile {
         return (run.num_rows(group) + block_rows - 1) / block_rows;
     }
 
-    // To query tile `to` of the request that `run` describes.
-    __device__ __forceinline__ void enter(const ftj_extend_params& p, uint32_t to) {
+    // To query tile `to` of the request that `run` describes. Where that is paired (1), tiles 2 i
+    // and 2 i + 1 walk the same keys: those of both.
+    __device__ __forceinline__ void enter(const ftj_extend_params& p, uint32_t to,
+                                          uint32_t paired = 0) {
         index = to;
         first_row = to * block_rows;
         end_row = min_of(first_row + block_rows, run.num_rows(p.group));
-        const KeyRange first = run.seen_by(by_group(p).divide(first_row), p.requests.window);
-        const KeyRange last = run.seen_by(by_group(p).divide(end_row - 1), p.requests.window);
+        const uint32_t from = (to & ~paired) * block_rows;
+        const uint32_t until = min_of(((to | paired) + 1) * block_rows, run.num_rows(p.group));
+        const KeyRange first = run.seen_by(by_group(p).divide(from), p.requests.window);
+        const KeyRange last = run.seen_by(by_group(p).divide(until - 1), p.requests.window);
         const uint32_t base = run.cached(p);
         fresh_base = base;
         cached = {min_of(first.begin, base), min_of(last.end, base)};

@@ -6,6 +6,7 @@
 #pragma once
 #include "block/code_feed.cuh"
 #include "block/group_products.cuh"
+#include "block/peer_tiles.cuh"
 #include "block/scale_columns.cuh"
 #include "block/unit_deal.cuh"
 
@@ -28,6 +29,8 @@ struct TileRings {
     static constexpr uint32_t query_threads = by_tensor ? feed_threads / 2 : feed_threads;
     using Scales = ScaleColumns<tokens>;
     static constexpr bool has_halves = has_half_rows<Config>;
+    static constexpr bool has_peer = Config::has_peer;
+    using Peer = PeerTiles<Config, typename Products::Keys>;
     static constexpr int scale_bytes =
         has_halves ? TileUnits::bytes : Scales::bytes;  // of a tile of keys
 
@@ -38,6 +41,7 @@ struct TileRings {
         uint32_t slot;             // of the partial result
         uint32_t follows_maximum;  // the softmax' reference
         uint32_t out_of_range;     // how many warps found that it should have
+        uint32_t is_paired;        // the other block of the cluster has one of the same keys
         uint32_t looks;  // 1: before its own tiles, at the request's first one for a reference
 
         // Tile that the rings begin with.
@@ -68,8 +72,9 @@ struct TileRings {
         static constexpr int own_factors =
             has_halves ? own_units + TileUnits::bytes : 4 * (tokens > 64 ? tokens : 64);
         static constexpr int factors = turns + (8 * Config::num_consumers + 15) / 16 * 16;
-        static constexpr int bytes =
+        static constexpr int peer =
             factors + (Config::KWiden::is_coded ? Config::num_consumers * own_factors : 0);
+        static constexpr int bytes = peer + (has_peer ? Peer::shared_bytes : 0);
     };
     static_assert(sizeof(Work) <= Smem::work_bytes && sizeof(Order) <= Smem::order_bytes,
                   "room for both");
@@ -115,6 +120,10 @@ struct TileRings {
         static __device__ __forceinline__ uint32_t shared() {
             return ptx::shared_address(ptx::dynamic_shared());
         }
+        // As descriptors have it: without what tells blocks of a cluster apart.
+        static __device__ __forceinline__ uint32_t in_block() {
+            return has_peer ? shared() & 0xffffffu : shared();
+        }
 
     private:
         static __device__ __forceinline__ uint32_t barrier(uint32_t i) {
@@ -135,7 +144,7 @@ struct TileRings {
         // Descriptors: of a consumer's rows in the first stage, and of what is there in this one.
         static __device__ __forceinline__ uint32_t over_dims(uint32_t group) {
             using Query = typename Products::Query;
-            return Query::over_dims(QueryCursor::shared() + Smem::query + group * Query::bytes);
+            return Query::over_dims(QueryCursor::in_block() + Smem::query + group * Query::bytes);
         }
         __device__ __forceinline__ uint32_t of_first(uint32_t descriptor) const {
             return descriptor + this->stage * (Smem::query_bytes / 16);
@@ -152,10 +161,10 @@ struct TileRings {
         }
         // Descriptors: of the first stage, and of what is there in this one.
         static __device__ __forceinline__ uint32_t over_dims() {
-            return Products::Keys::over_dims(TileCursor::shared() + Smem::tiles);
+            return Products::Keys::over_dims(TileCursor::in_block() + Smem::tiles);
         }
         static __device__ __forceinline__ uint32_t over_rows() {
-            return Products::Keys::over_rows(TileCursor::shared() + Smem::tiles);
+            return Products::Keys::over_rows(TileCursor::in_block() + Smem::tiles);
         }
         __device__ __forceinline__ uint32_t of_first(uint32_t descriptor) const {
             return descriptor + this->stage * (Smem::tile_bytes / 16);
@@ -212,6 +221,8 @@ struct TileRings {
         if constexpr (is_coded)
             CodeFeed<Config>::init_barriers(ptx::shared_address(ptx::dynamic_shared()) +
                                             Smem::code_barriers);
+        if constexpr (has_peer)
+            Peer::init_barriers(ptx::shared_address(ptx::dynamic_shared()) + Smem::peer);
         ptx::fence_mbarrier_init();
     }
 

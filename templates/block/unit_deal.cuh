@@ -14,14 +14,13 @@
 // whole, to all blocks in equal shares, and the cut comes after them: whatever they take, all
 // blocks take as long.
 //
-// Nothing depends on anything but lengths and grid, so a replayed graph computes what an eager call
-// would, and the same bits.
+// Nothing depends on anything but lengths and grid: a replayed graph computes an eager call's bits.
 //
 // None of it is in a loop that matters, and inlined wherever it is used it would be a third of the
 // kernel's instructions and of the time to compile them. So a query tile is found in one place of
-// deal() and in one of advance(), which find its request there too; sums are made in one; nothing
-// is divided by a number that is known before; and loops stay loops. Calls would be simpler, but
-// ptxas gives up on a kernel with setmaxnreg and calls within calls.
+// deal() and in one of advance(), with its request; sums are made in one; nothing is divided by a
+// number that is known before; and loops stay loops. Calls would be simpler, but ptxas gives up on
+// a kernel with setmaxnreg and calls within calls.
 #pragma once
 #include "block/query_tile.cuh"
 #include "block/unit_rounds.cuh"
@@ -35,18 +34,15 @@ struct UnitDeal {
     static constexpr uint32_t max_blocks = 144;  // others get nothing; no Hopper has as many SMs
     static constexpr uint32_t min_share = 2;     // of the cut, a block's
     static constexpr uint32_t unit_cost = 3;     // to start one, in tiles
+    // Blocks of a cluster get neighbouring query tiles in a round, and walk the keys of both.
+    static constexpr uint32_t cluster = Config::has_peer ? 2 : 1;
+    using InRounds = RoundUnits<cluster>;
     // Costs: of all units; of short requests', when they are dealt whole; of what is neither so nor
     // in rounds.
     enum Kind { all, whole, rest, num_kinds };
     using Sums = UnitSums<num_kinds, num_threads>;
     static constexpr int shared_bytes = Sums::shared_bytes;  // scratch
     static_assert(num_threads >= max_blocks, "a thread for each block's share");
-
-    // Where a block stands in its rounds.
-    struct Rounds {
-        uint32_t request;  // of the long ones
-        uint32_t round;    // its next
-    };
 
     // Where the range of the cut begins.
     struct Start {
@@ -61,20 +57,22 @@ struct UnitDeal {
     // The part at hand: tiles unit.tile to `end` of the unit; none, when that is the same.
     Unit unit;
     uint32_t end;
-    uint32_t slot;      // of its partial result
-    uint32_t parts;     // of the unit, when this is the first of several; else 0
-    uint32_t is_taken;  // it has been ordered
+    uint32_t slot;       // of its partial result
+    uint32_t parts;      // of the unit, when this is the first of several; else 0
+    uint16_t is_taken;   // it has been ordered
+    uint16_t is_paired;  // the other block of the cluster has one of the same keys
 
     Divisor blocks;
     uint32_t has_rounds;
-    Rounds rounds;
+    LongRequests::Place rounds;  // where the block stands in them
     // The block's range at hand: of units that are dealt whole, then of the cut.
     uint32_t left;         // of it, in cost
     uint32_t owed;         // of that, for the start of the unit at `cut`
     uint32_t whole_share;  // of units that are dealt whole, in cost
     Unit cut;              // where it goes on
-    uint32_t has_begun;    // what is at `cut` has been given out
-    uint32_t is_whole;     // units are dealt whole
+    uint16_t has_begun;    // what is at `cut` has been given out
+    uint16_t is_whole;     // units are dealt whole
+    uint32_t saved;        // of what units in rounds cost
     Start cut_start;       // of the other range
     uint64_t cut_begin;    // in cost
     LongRequests longs;
@@ -91,9 +89,9 @@ struct UnitDeal {
             words[i] = 0;
         ptx::sync_block();
         if (ptx::thread_index() == 0) {
-            to.is_whole = to.is_taken = to.has_rounds = 1;
+            to.is_whole = to.has_rounds = to.is_taken = 1;
             to.owed = unit_cost;
-            to.blocks = Divisor::of(min_of(ptx::num_blocks(), max_blocks));
+            to.blocks = Divisor::of(min_of(ptx::num_blocks(), max_blocks) / cluster * cluster);
         }
         ptx::sync_block();
         // The threads count the query tiles of their requests, then what their shares of all query
@@ -114,8 +112,11 @@ struct UnitDeal {
             if (pass == 3)
                 break;
             sums.add_up();
-            if (pass == 0)
+            if (pass == 0) {
+                if (cluster > 1 && ptx::thread_index() == 0)
+                    to.longs.sort();
                 sums.share_query_tiles();
+            }
         }
         ptx::sync_block();
     }
@@ -127,8 +128,10 @@ struct UnitDeal {
         const bool in_rounds =
             has_rounds && ptx::block_index() < blocks.number && next_of_rounds(p, index);
         bool in_range = !in_rounds && has_rounds;
+        if constexpr (cluster > 1)
+            is_paired = in_rounds;
         if (in_rounds || step(p, index, in_range))
-            go(p, in_rounds ? unit : cut, index, in_range);
+            go(p, in_rounds ? unit : cut, index, in_range, cluster > 1 && in_rounds);
         if (in_rounds || left <= least()) {
             end = in_rounds ? unit.tiles : unit.tile;
             return;
@@ -163,10 +166,14 @@ private:
     // The first so many query tiles of a request.
     __device__ __forceinline__ uint32_t round_tiles(const ftj_extend_params& p,
                                                     uint32_t rounds) const {
-        return by_heads(p).divide(rounds * blocks.number);
+        return InRounds::tiles(rounds * blocks.number, by_heads(p));
     }
     static __device__ __forceinline__ uint32_t cost_of(const Unit& unit) {
         return unit.tiles + unit_cost;
+    }
+    // Of that, what two blocks save that walk the same keys.
+    static __device__ __forceinline__ uint32_t saved_of(const Unit& unit) {
+        return cluster > 1 ? unit.tiles / 16 : 0;
     }
 
     // Counts query tiles, and lists the requests that are dealt in rounds.
@@ -213,13 +220,18 @@ private:
 
     // What units of a query tile that is dealt in rounds cost the blocks that get them.
     __device__ __forceinline__ void add_rounds(const Unit& at, uint32_t heads) {
-        uint32_t round = blocks.divide(at.index * heads);
-        uint32_t place = at.index * heads - round * blocks.number;
+        const uint32_t cost = cost_of(at) - saved_of(at);
+        if constexpr (cluster > 1)
+            ptx::atomic_add(&saved, heads * saved_of(at));
+        uint32_t place = InRounds::first(at.index, heads);
+        uint32_t round = blocks.divide(place);
+        place -= round * blocks.number;
 #pragma unroll 1
         for (uint32_t head = 0; head < heads; head++) {
-            ptx::atomic_add(&shares[round % 2 ? blocks.number - 1 - place : place], cost_of(at));
-            if (++place == blocks.number)
-                place = 0, round++;
+            ptx::atomic_add(&shares[round % 2 ? blocks.number - 1 - place : place], cost);
+            place += cluster;
+            if (place >= blocks.number)
+                place -= blocks.number, round++;
         }
     }
 
@@ -233,13 +245,13 @@ private:
     // To query tile `index` of the request, or so many on in those that follow, which are entered,
     // if `in_range`, at the first that the range at hand has. There must be one.
     __device__ __forceinline__ void go(const ftj_extend_params& p, Unit& at, uint32_t index,
-                                       bool in_range) const {
+                                       bool in_range, uint32_t paired = 0) const {
 #pragma unroll 1
         for (uint32_t tiles; index >= (tiles = Unit::tiles_of(at.run, p.group));) {
             at.run = QueryRun::of(p, ++at.request);
             index = index - tiles + (in_range ? skipped(p, at.run) : 0);
         }
-        at.enter(p, index);
+        at.enter(p, index, paired);
     }
 
     // What each block lacks of an equal share when it has had its units of all rounds and those
@@ -248,21 +260,25 @@ private:
     __device__ __forceinline__ Ranges share_out(Sums& sums) {
         const uint32_t block = ptx::thread_index();
         const EqualShares equal = {sums.total.of[all], blocks, min_share};
+        const EqualShares of_rounds = {sums.total.of[all] - saved, blocks, min_share};
         const EqualShares of_short = {sums.total.of[whole], blocks, 0};
-        uint64_t share = 0, of_whole = 0, begin = 0;
+        uint64_t share = 0, beside_rounds = 0, of_whole = 0, begin = 0;
 #pragma unroll 1
         for (uint32_t next = 2; next-- > 0;) {
             share = equal.begin(block + next) - share;
+            if constexpr (cluster > 1)
+                beside_rounds = of_rounds.begin(block + next) - beside_rounds;
             begin = of_short.begin(block + next);
             of_whole = begin - of_whole;
         }
         share = 0 - share, of_whole = 0 - of_whole;
+        beside_rounds = cluster > 1 ? 0 - beside_rounds : share;
         uint64_t had = 0;
         if (block < blocks.number) {
             had = shares[block] + of_whole;
             if (block == ptx::block_index())
                 whole_share = uint32_t(of_whole), cut_begin = begin;
-            if (had + min_share > share)
+            if (had + min_share > beside_rounds)
                 has_rounds = 0;  // whoever says so
         }
         ptx::sync_block();
@@ -274,7 +290,7 @@ private:
         ptx::sync_block();
         if (block == 0)
             has_rounds = keeps;
-        share -= keeps ? had : 0;
+        share = keeps ? beside_rounds - had : share;
         sums.cost = {};
         if (block < blocks.number)
             shares[block] = uint32_t(sums.cost.of[all] = share);
@@ -293,31 +309,17 @@ private:
             ranges.to_cut = ranges.to_whole = not_here;
     }
 
-    // Units of a long request are counted through its query tiles, all kv heads of each. In every
-    // other round blocks take them from the last to the first.
-    __device__ __forceinline__ uint32_t unit_of_round(uint32_t round, uint32_t block) const {
-        return round * blocks.number + (round % 2 ? blocks.number - 1 - block : block);
-    }
-
     // To the request of the block's next unit, and its head there, before go() to query tile
     // `index`. False: the block has had its units of all rounds.
     __device__ __forceinline__ bool next_of_rounds(const ftj_extend_params& p, uint32_t& index) {
-#pragma unroll 1
-        for (; rounds.request < longs.count; rounds.request++, rounds.round = 0) {
-            const uint32_t units = round_tiles(p, longs.rounds[rounds.request]) * p.num_kv_heads;
-#pragma unroll 1
-            while (rounds.round * blocks.number < units) {
-                const uint32_t mine = unit_of_round(rounds.round++, ptx::block_index());
-                if (mine >= units)
-                    continue;
-                stand_before(unit, longs.requests[rounds.request]);
-                index = by_heads(p).divide(mine);
-                unit.head = mine - index * p.num_kv_heads;
-                unit.tile = 0;
-                return true;
-            }
-        }
-        return false;
+        uint32_t mine;
+        if (!longs.next<InRounds>(blocks, by_heads(p), rounds, mine))
+            return false;
+        stand_before(unit, longs.requests[rounds.request]);
+        index = InRounds::index(mine, by_heads(p));
+        unit.head = InRounds::head(mine, by_heads(p));
+        unit.tile = 0;
+        return true;
     }
 
     // So that go() enters the request.

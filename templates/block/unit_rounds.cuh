@@ -13,9 +13,34 @@ FTJ_DEVICE uint32_t rounds_of(uint32_t units, const Divisor& blocks) {
     return rounds < 2 ? 0 : min_of(rounds, 65535u);
 }
 
+// The order in which blocks get the units of such a request: through its query tiles, all kv heads
+// of each; where blocks are in clusters, those of a kv head that follow each other in as many query
+// tiles as a cluster has blocks.
+template <uint32_t cluster>
+struct RoundUnits {
+    // Query tiles that have no more than so many units.
+    static __device__ __forceinline__ uint32_t tiles(uint32_t units, const Divisor& heads) {
+        return heads.divide(units / cluster) * cluster;
+    }
+    // Of a query tile's first head. Those of the others are `cluster` apart.
+    static __device__ __forceinline__ uint32_t first(uint32_t index, uint32_t heads) {
+        return index / cluster * cluster * heads + index % cluster;
+    }
+    static __device__ __forceinline__ uint32_t index(uint32_t unit, const Divisor& heads) {
+        return heads.divide(unit / cluster) * cluster + unit % cluster;
+    }
+    static __device__ __forceinline__ uint32_t head(uint32_t unit, const Divisor& heads) {
+        return unit / cluster - heads.divide(unit / cluster) * heads.number;
+    }
+};
+
 // The requests that are, in shared memory.
 struct LongRequests {
     static constexpr uint32_t most = 32;  // of more, none is
+    struct Place {
+        uint32_t request;  // of these
+        uint32_t round;    // the next
+    };
 
     uint32_t count;
     uint32_t requests[most];
@@ -27,6 +52,39 @@ struct LongRequests {
         const uint32_t place = ptx::atomic_add(&count, 1);
         if (place < most)
             requests[place] = request, rounds[place] = uint16_t(its_rounds);
+    }
+    // In order, by one thread: blocks of a cluster take them alike.
+    __device__ __forceinline__ void sort() {
+        const uint32_t end = min_of(count, most);
+#pragma unroll 1
+        for (uint32_t i = 1; i < end; i++) {
+#pragma unroll 1
+            for (uint32_t at = i; at > 0 && requests[at - 1] > requests[at]; at--) {
+                const uint32_t request = requests[at];
+                const uint16_t its_rounds = rounds[at];
+                requests[at] = requests[at - 1], rounds[at] = rounds[at - 1];
+                requests[at - 1] = request, rounds[at - 1] = its_rounds;
+            }
+        }
+    }
+    // To the next unit of this block, of the request it is in then. In every other round blocks
+    // take units from the last to the first.
+    template <class InRounds>
+    __device__ __forceinline__ bool next(const Divisor& blocks, const Divisor& heads, Place& at,
+                                         uint32_t& unit) const {
+#pragma unroll 1
+        for (; at.request < count; at.request++, at.round = 0) {
+            const uint32_t units =
+                InRounds::tiles(rounds[at.request] * blocks.number, heads) * heads.number;
+#pragma unroll 1
+            while (at.round * blocks.number < units) {
+                const uint32_t round = at.round++, block = ptx::block_index();
+                unit = round * blocks.number + (round % 2 ? blocks.number - 1 - block : block);
+                if (unit < units)
+                    return true;
+            }
+        }
+        return false;
     }
     __device__ __forceinline__ bool are_few() const { return count && count <= most; }
 };

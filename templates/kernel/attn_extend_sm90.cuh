@@ -7,7 +7,8 @@
 //
 // Within a consumer the softmax of a tile runs under the product of the weights before it with
 // their values, and under both products of the other consumers. Codes are widened once, by the
-// producer, into the tiles that all consumers read.
+// producer, into the tiles that all consumers read; or by two, for both blocks of a cluster
+// (peer_tiles.cuh).
 //
 // Most units need no maximum (group_rows.cuh). One that does is ordered again by the producer when
 // all consumers have given its order back, and its results are written over by those who wrote
@@ -63,7 +64,10 @@ struct AttnExtendSm90 {
             pointer<Split>(p.splits)[ptx::block_index()].parts = 0;
             Rings::init();
         }
-        ptx::sync_block();
+        if constexpr (Rings::has_peer)
+            ptx::sync_cluster();
+        else
+            ptx::sync_block();
         const uint32_t group = ptx::shfl(ptx::thread_index() / feed_threads, 0);
         if (group == 0) {
             ptx::setmaxnreg_dec<producer_registers>();

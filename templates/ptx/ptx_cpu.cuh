@@ -8,6 +8,7 @@
 #define __global__
 #define __grid_constant__
 #define __launch_bounds__(...)
+#define __cluster_dims__(...)
 #define __forceinline__ inline __attribute__((always_inline))
 #define __noinline__    __attribute__((noinline))
 #define FTJ_DEVICE      static __device__ __forceinline__
@@ -27,11 +28,13 @@ FTJ_DEVICE uint32_t block_index() { return running_block->block_index; }
 FTJ_DEVICE uint32_t num_blocks() { return running_block->num_blocks; }
 
 // ---- shared memory -----------------------------------------------------------------------------
-// A 32-bit shared address is an offset into the block's shared memory, which ends exactly where the
-// kernel said, so that the sanitizers see every access past it, and every misaligned one.
+// A 32-bit shared address is an offset into the block's shared memory, past the base of its rank.
+// The memory ends exactly where the kernel said, so that the sanitizers see every access past it,
+// and every misaligned one.
 FTJ_DEVICE unsigned char* dynamic_shared() { return running_block->shared; }
 FTJ_DEVICE uint32_t shared_address(const void* pointer) {
-    return static_cast<uint32_t>(static_cast<const unsigned char*>(pointer) - dynamic_shared());
+    return static_cast<uint32_t>(reinterpret_cast<uintptr_t>(pointer) -
+                                 running_block->shared_origin);
 }
 
 struct alignas(16) Words4 {
@@ -43,7 +46,7 @@ struct alignas(8) Words2 {
 
 template <class T>
 FTJ_DEVICE T& shared_at(uint32_t address) {
-    return *reinterpret_cast<T*>(dynamic_shared() + address);
+    return *reinterpret_cast<T*>(running_block->shared_origin + address);
 }
 
 FTJ_DEVICE Words4 ld_shared_v4(uint32_t address) { return shared_at<Words4>(address); }
@@ -125,7 +128,7 @@ FTJ_DEVICE uint32_t ld_past_l1(const int32_t* global, uint32_t liar) {
 #define FTJ_CPU_ENTRY(kernel, Params)                                                              \
     static void ftj_cpu_run(ftj_cpu_block* block, const void* params) {                            \
         ftj::ptx::running_block = block;                                                           \
-        if (block->thread_index == 0) /* it is the first to run */                                 \
+        if (block->thread_index + block->cluster_rank == 0) /* it is the first to run */           \
             ftj::ptx::wgmma_reset();                                                               \
         kernel(*static_cast<const Params*>(params));                                               \
     }                                                                                              \

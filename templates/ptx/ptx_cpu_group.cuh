@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The CPU target: mbarriers, bulk copies, barriers of some warps, and wgmma, as ptx_sm90.cuh and
-// ptx_sm90a.cuh have them. Included by ptx_cpu.cuh.
+// The CPU target: mbarriers, bulk copies, clusters, barriers of some warps, and wgmma, as
+// ptx_sm90.cuh and ptx_sm90a.cuh have them. Included by ptx_cpu.cuh.
 //
 // Products are made when they are waited for and not before, from what then lies in shared memory:
 // a kernel that reads its results too early, or gives operands back too early, is wrong every time.
@@ -76,6 +76,24 @@ FTJ_DEVICE void setmaxnreg_dec() {}
 template <int registers>
 FTJ_DEVICE void setmaxnreg_inc() {}
 
+// ---- clusters ----------------------------------------------------------------------------------
+FTJ_DEVICE uint32_t cluster_rank() { return running_block->cluster_rank; }
+FTJ_DEVICE uint32_t peer_shared(uint32_t address) {
+    return address ^ FTJ_CPU_SHARED_BASE(0u) ^ FTJ_CPU_SHARED_BASE(1u);
+}
+FTJ_DEVICE void sync_cluster() { running_block->calls->sync_cluster(running_block); }
+FTJ_DEVICE void mbarrier_arrive_peer(uint32_t peer_barrier) {
+    running_block->calls->peer_arrive(running_block, peer_barrier);
+}
+// As late as other bulk copies, and so from what then lies in this block's memory.
+FTJ_DEVICE void bulk_copy_to_peer(uint32_t peer_to, uint32_t from, uint32_t bytes,
+                                  uint32_t peer_barrier) {
+    running_block->calls->peer_copy(running_block, peer_to, from, bytes, peer_barrier);
+}
+FTJ_DEVICE void st_async_u32(uint32_t peer_to, uint32_t value, uint32_t peer_barrier) {
+    running_block->calls->peer_store(running_block, peer_to, value, peer_barrier);
+}
+
 // ---- wgmma -------------------------------------------------------------------------------------
 // What a thread brings to a product, and a product that all have brought something to.
 struct WgmmaOperand {
@@ -95,14 +113,16 @@ struct WgmmaQueue {
     uint32_t count;
     uint32_t commits;
 };
-// One for each warpgroup of the block that this host thread runs.
+// One for each warpgroup of the block, or of the cluster, that this host thread runs.
 static thread_local WgmmaQueue wgmma_queues[FTJ_CPU_MAX_GROUPS];
 
 static void wgmma_reset() {
     for (WgmmaQueue& queue : wgmma_queues)
         queue.count = queue.commits = 0;
 }
-FTJ_DEVICE WgmmaQueue& wgmma_queue() { return wgmma_queues[thread_index() / FTJ_CPU_GROUP]; }
+FTJ_DEVICE WgmmaQueue& wgmma_queue() {
+    return wgmma_queues[running_block->first_group + thread_index() / FTJ_CPU_GROUP];
+}
 
 template <class Element>
 struct Wgmma {
@@ -112,7 +132,9 @@ struct Wgmma {
         const MmaWords word = {shared_at<uint16_t>(swizzled)};
         return Element::widen(word)[0];
     }
-    static uint32_t start(uint32_t descriptor) { return (descriptor & 0x3fffu) << 4; }
+    static uint32_t start(uint32_t descriptor) {
+        return FTJ_CPU_SHARED_BASE(cluster_rank()) + ((descriptor & 0x3fffu) << 4);
+    }
 
     // Row `row`, and k, of a matrix with k along its rows.
     static float along_k(uint32_t descriptor, int row, int k) {

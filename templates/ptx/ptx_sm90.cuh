@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What sm_90 adds: bulk copies into shared memory, counted by mbarriers.
+// What sm_90 adds: bulk copies into shared memory, counted by mbarriers; and clusters of two
+// blocks, each of which reaches the other's shared memory.
 #pragma once
 #include "ptx/ptx_sm89.cuh"
 
@@ -100,6 +101,58 @@ FTJ_DEVICE void stmatrix(uint32_t address, const Words4& v) {
 // fence.proxy.async: ordinary stores to shared memory come before later bulk copies. PTX ISA 8.0.
 FTJ_DEVICE void fence_proxy_async_shared() {
     asm volatile("fence.proxy.async.shared::cta;" : : : "memory");
+}
+
+// ---- clusters ----------------------------------------------------------------------------------
+// The blocks 2 i and 2 i + 1 of a kernel of clusters run side by side, on SMs of their own. An
+// address of the other's shared memory serves only the functions here that say so. Of the second,
+// the addresses of its own have its rank in bit 24: they fit no descriptor as they are.
+
+// %cluster_ctarank: which of the two this block is. PTX ISA 7.8.
+FTJ_DEVICE uint32_t cluster_rank() {
+    uint32_t rank;
+    asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+    return rank;
+}
+// mapa: where the other block has what this one has at a shared address. PTX ISA 7.8.
+FTJ_DEVICE uint32_t peer_shared(uint32_t address) {
+    uint32_t peer_address;
+    asm("mapa.shared::cluster.u32 %0, %1, %2;"
+        : "=r"(peer_address)
+        : "r"(address), "r"(cluster_rank() ^ 1));
+    return peer_address;
+}
+// barrier.cluster: all threads of both blocks meet here, but those that have left the kernel.
+// Before it neither may reach into the other, which may not have begun; without one at the end it
+// may have left, and its memory be another block's. PTX ISA 7.8.
+FTJ_DEVICE void sync_cluster() {
+    asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;" : : : "memory");
+}
+// mbarrier.arrive: one of the arrivals at a barrier of the other block. It tells that this block's
+// reads of its own shared memory are done, so that the other's copies may overwrite it. Without
+// .release.cluster, which would make ordinary writes of this thread known to the other block too:
+// that is a MEMBAR.GPU, and what goes to the other block goes by copies that its barriers count.
+// PTX ISA 8.0.
+FTJ_DEVICE void mbarrier_arrive_peer(uint32_t peer_barrier) {
+    asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" : : "r"(peer_barrier) : "memory");
+}
+// cp.async.bulk from this block's shared memory to the other's, counted by a barrier of the
+// other's: `bytes` as above. What it reads was written before a fence_proxy_async_shared(), and
+// stays until the other block has said that the bytes have come. PTX ISA 8.0.
+FTJ_DEVICE void bulk_copy_to_peer(uint32_t peer_to, uint32_t from, uint32_t bytes,
+                                  uint32_t peer_barrier) {
+    asm volatile("cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes "
+                 "[%0], [%1], %2, [%3];"
+                 :
+                 : "r"(peer_to), "r"(from), "r"(bytes), "r"(peer_barrier)
+                 : "memory");
+}
+// st.async: the same of one word, which a register has: 4 bytes to the barrier. PTX ISA 8.1.
+FTJ_DEVICE void st_async_u32(uint32_t peer_to, uint32_t value, uint32_t peer_barrier) {
+    asm volatile("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.b32 [%0], %1, [%2];"
+                 :
+                 : "r"(peer_to), "r"(value), "r"(peer_barrier)
+                 : "memory");
 }
 
 }  // namespace ptx

@@ -31,6 +31,8 @@ void acceptance_extend_of_rising_logits(struct check_row *row);
 void acceptance_extend_of_any_queries(struct check_row *row);
 void acceptance_extend_of_any_values(struct check_row *row);
 void acceptance_extend_of_parts(struct check_row *row);
+void acceptance_extend_of_pairs(struct check_row *row);
+void acceptance_extend_of_uneven_pairs(struct check_row *row);
 void acceptance_extend_of_sinks(struct check_row *row);
 void acceptance_extend_of_staggered_windows(struct check_row *row);
 void acceptance_extend_refusals(struct check_row *row);

@@ -38,6 +38,8 @@ static const struct {
     {"extend: values of any size", acceptance_extend_of_any_values},
     {"extend: windows that begin inside a warp's rows", acceptance_extend_of_staggered_windows},
     {"extend: what parts of a unit are relative to", acceptance_extend_of_parts},
+    {"extend: units of two blocks that widen codes together", acceptance_extend_of_pairs},
+    {"extend: the same, of which one is done again", acceptance_extend_of_uneven_pairs},
     {"extend: first keys far from all others", acceptance_extend_of_sinks},
     {"extend: what is refused", acceptance_extend_refusals},
     {"decode: warps that share keys or lines", acceptance_shared_keys},

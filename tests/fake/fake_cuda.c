@@ -323,6 +323,18 @@ int cuOccupancyMaxActiveBlocksPerMultiprocessor(int *num_blocks, struct CUfunc_s
     return result;
 }
 
+/* Two blocks to a cluster, of neighbours that FAKE_CUDA_ODD_SMS says some SMs lack. */
+int cuOccupancyMaxActiveClusters(int *num_clusters, struct CUfunc_st *function,
+                                 const struct ftj_cu_launch_config *config)
+{
+    const int result = fake_begin_in_context("cuOccupancyMaxActiveClusters");
+    const bool fits = config->block_x <= 1024 && config->num_attributes == 0 &&
+                      config->smem_bytes <= (unsigned int)function->max_dynamic_smem;
+    const int num_sms = 132 - fake_number("FAKE_CUDA_ODD_SMS", 0);
+    *num_clusters = fits ? num_sms * BLOCKS_PER_SM / 2 : 0;
+    return result;
+}
+
 int cuLaunchKernel(struct CUfunc_st *function, unsigned int grid_x, unsigned int grid_y,
                    unsigned int grid_z, unsigned int block_x, unsigned int block_y,
                    unsigned int block_z, unsigned int smem_bytes, struct CUstream_st *stream,

@@ -9,6 +9,7 @@
  *   FAKE_CUDA_FAIL=symbol[:result][,...]   calls that fail, with 999 when no result is given
  *   FAKE_CUDA_REFUSE=ptx         images that are no machine code get 222
  *   FAKE_CUDA_POINTER_DEVICE=1   allocated memory claims to be this device's
+ *   FAKE_CUDA_ODD_SMS=2          SMs of 132 that have no neighbour to form a cluster with
  *   FAKE_CUDA_CAPTURING=1        a blocking stream is being captured; 2: the thread's own is
  *
  * Code is loaded and unloaded in relaxed capture mode only: else the answer is 900.

@@ -44,8 +44,8 @@ ftj_status cpu_kernel_compile(const char *unit, const struct ftj_log *log, struc
     return status;
 }
 
-void cpu_kernel_init(struct cpu_kernel *kernel, const char *body, uint32_t num_threads,
-                     uint32_t smem_bytes)
+void cpu_kernel_init_of(struct cpu_kernel *kernel, const char *body,
+                        const struct ftj_config *config)
 {
     *kernel = (struct cpu_kernel){0};
     kernel->log =
@@ -60,11 +60,16 @@ void cpu_kernel_init(struct cpu_kernel *kernel, const char *body, uint32_t num_t
 
     const ftj_settings settings = {.kind = FTJ_DEVICE_CPU};
     cr_assert_eq(ftj_cpu_backend_init(&kernel->backend, &settings, &kernel->log), FTJ_OK);
-    const struct ftj_config config = {.num_threads = num_threads, .smem_bytes = smem_bytes};
-    cr_assert_eq(
-        kernel->backend.ops->module_load(&kernel->backend, &code, &config, &kernel->module), FTJ_OK,
-        "%s", kernel->catcher.last);
+    cr_assert_eq(kernel->backend.ops->module_load(&kernel->backend, &code, config, &kernel->module),
+                 FTJ_OK, "%s", kernel->catcher.last);
     ftj_bytes_finish(&code);
+}
+
+void cpu_kernel_init(struct cpu_kernel *kernel, const char *body, uint32_t num_threads,
+                     uint32_t smem_bytes)
+{
+    const struct ftj_config config = {.num_threads = num_threads, .smem_bytes = smem_bytes};
+    cpu_kernel_init_of(kernel, body, &config);
 }
 
 void cpu_kernel_finish(struct cpu_kernel *kernel)

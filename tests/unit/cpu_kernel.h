@@ -17,6 +17,9 @@ struct cpu_kernel {
  * failure to compile fails the test. */
 void cpu_kernel_init(struct cpu_kernel *kernel, const char *body, uint32_t num_threads,
                      uint32_t smem_bytes);
+/* The same with all of a config: its num_threads, smem_bytes and cluster_blocks. */
+void cpu_kernel_init_of(struct cpu_kernel *kernel, const char *body,
+                        const struct ftj_config *config);
 void cpu_kernel_finish(struct cpu_kernel *kernel);
 
 ftj_status cpu_kernel_launch(struct cpu_kernel *kernel, uint32_t num_blocks, const void *in,

@@ -215,6 +215,7 @@ Test(cuda_backend, loads_a_module_ready_to_launch)
     cr_expect_eq(module.num_threads, 256);
     cr_expect_eq(module.smem_bytes, 100000);
     cr_expect_eq(module.blocks_per_sm, 4);
+    cr_expect_eq(module.cluster_blocks, 1);
     cr_expect_eq(calls("cuFuncLoad"), 1);
     cr_expect_eq(calls("cuFuncSetAttribute"), 1);
     backend.ops->module_unload(&backend, &module);

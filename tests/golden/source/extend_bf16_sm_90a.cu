@@ -29,6 +29,7 @@ struct Config {
     static constexpr bool has_softcap = false;
     static constexpr bool takes_turns = false;
     static constexpr bool has_records = false;
+    static constexpr bool has_peer = false;
 };
 
 extern "C" __global__ __launch_bounds__(Config::num_threads, Config::min_blocks)

@@ -6,7 +6,7 @@
 struct Config {
     static constexpr int num_threads = 512;
     static constexpr int min_blocks = 1;
-    static constexpr int smem_bytes = 219808;
+    static constexpr int smem_bytes = 219936;
     static constexpr int head_dim = 128;
     using Element = ftj::Bf16;
     using KWiden = ftj::WidenFp8<ftj::E4m3Hardware>;
@@ -29,9 +29,11 @@ struct Config {
     static constexpr bool has_softcap = false;
     static constexpr bool takes_turns = true;
     static constexpr bool has_records = true;
+    static constexpr bool has_peer = true;
 };
 
 extern "C" __global__ __launch_bounds__(Config::num_threads, Config::min_blocks)
+__cluster_dims__(2, 1, 1)
 void ftj_attn_extend_sm90(const __grid_constant__ ftj_extend_params params) {
     ftj::AttnExtendSm90<Config>::run(params);
 }
