@@ -7,6 +7,10 @@
  */
 #define _GNU_SOURCE /* SYS_close_range */
 #include <errno.h>
+#include <limits.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -18,6 +22,17 @@
 
 /* The parent ends a helper that is late; this ends one whose parent has died. */
 #define GRACE_S 5u
+
+/* NVRTC allocates a hundred megabytes and gives them back with each compile. Here they are kept for
+ * the next, instead of being asked of the system, page by page, again: a hundredth of the time. */
+static void keep_memory(void)
+{
+#ifdef __GLIBC__
+    mallopt(M_ARENA_MAX, 1);
+    mallopt(M_TRIM_THRESHOLD, INT_MAX);
+    mallopt(M_TOP_PAD, 64 << 20);
+#endif
+}
 
 /* Files that the host forgot to close on exec are not for us. */
 static void close_strangers(void)
@@ -145,6 +160,7 @@ int main(void)
     bool is_written = true;
     char *message;
     close_strangers();
+    keep_memory();
     while (is_written && (message = read_request(&request, &is_end)) != NULL) {
         alarm(request.timeout_s + GRACE_S);
         is_written = answer(&loaded, &request);

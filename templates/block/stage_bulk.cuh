@@ -37,6 +37,7 @@ struct Stage {
     static constexpr int lag = warps == 2 && num_stages > 2;  // four would rather have the stage
     using Stages = BulkRing<num_stages, bytes, ring_warps, 1, lag, !keeps_little<Config>>;
     static constexpr int barrier_bytes = Stages::barrier_bytes;
+    static constexpr bool exchanges_places = false;
     // Whether a block looks its first tiles up early (first_tiles.cuh), where there is room for
     // what is known then.
     static constexpr bool is_early = ring_warps > 1 && !Config::has_runs && Config::num_warps >= 4;

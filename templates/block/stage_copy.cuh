@@ -28,6 +28,7 @@ struct Stage {
     static constexpr bool is_early = false;  // block/first_tiles.cuh
     static constexpr int ring_warps = 1;
     static constexpr int lag = 0;  // a warp waits for nobody
+    static constexpr bool exchanges_places = true;
     static constexpr int warp_tokens = tokens;
     static_assert(Config::warps_per_tile == 1, "a warp fills its own ring");
 

@@ -96,15 +96,25 @@ struct Stage {
     }
 
     static constexpr int lag = Config::num_stages > 2;
+    // For whole records only, though lanes always do by token: copies of nvfp4's six arrays were 3
+    // % slower.
+    static constexpr bool exchanges_places = by_token && records;
     using Stages =
         BulkRing<Config::num_stages, bytes, ring_warps, fillers, lag, !keeps_little<Config>>;
     struct Ring : Stages {
         using Base = Stages;
 
+        __device__ __forceinline__ void init(uint32_t stages, uint32_t barriers) {
+            Base::init(stages, barriers);
+            if constexpr (exchanges_places)  // the warp's, as AttnDecode::ring_index() is
+                this->own_place = ptx::shfl(this->own_place, 0);
+        }
+
         // `first` is the ring's first kv head.
         __device__ __forceinline__ void fill(const ftj_cache_params& cache, uint32_t first, Visible,
                                              uint32_t, Place at) {
-            const uint32_t own = fillers > 1 ? Base::place() * own_tokens : 0;
+            const uint32_t own =
+                fillers > 1 ? (exchanges_places ? this->own_place : Base::place()) * own_tokens : 0;
             const To to = {this->base + this->filled * bytes, this->filled_of(this->filled), own};
             uint32_t pages[by_token ? own_tokens : 1] = {at.page};
             if constexpr (by_token) {

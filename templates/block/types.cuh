@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The 16-bit element types and their conversions, without any toolkit header. A 16-bit value is
-// carried as its bits in a uint16_t; every type offers the same three functions.
+// carried as its bits in a uint16_t; every type offers the same three functions,
+// and those of 16 bits narrow2(), of two values to a word.
 #pragma once
 #include "block/params.h"
 
@@ -44,6 +45,9 @@ struct Bf16 {
             return static_cast<Storage>((bits >> 16) | 0x40u);
         return static_cast<Storage>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
     }
+    static __device__ __forceinline__ uint32_t narrow2(float low, float high) {
+        return ptx::cvt_rn_bf16x2_f32(low, high);
+    }
 };
 
 struct Fp16 {
@@ -53,6 +57,9 @@ struct Fp16 {
     static __device__ __forceinline__ float widen(Storage v) { return ptx::cvt_f32_f16(v); }
     static __device__ __forceinline__ Storage narrow(float v) {
         return static_cast<Storage>(ptx::cvt_rn_f16_f32(v));
+    }
+    static __device__ __forceinline__ uint32_t narrow2(float low, float high) {
+        return ptx::cvt_rn_f16x2_f32(low, high);
     }
 };
 

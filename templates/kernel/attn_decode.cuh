@@ -152,12 +152,12 @@ private:
     static constexpr bool fills_in_loop =
         Tile::barrier_bytes == 0 && num_stages > 1 && !Query::in_shared;
 
-    // Where lanes copy rows, and exchange their places to do so, the first lane's: what depends on
-    // it is then known to be the same for the whole warp. Of every exchange there was a second
-    // version otherwise, for lanes that have parted: a fifth of the kernel.
+    // Where lanes exchange the places of rows, the first lane's: what depends on it is then known
+    // to be the same for the whole warp. Of every exchange there was a second version otherwise,
+    // for lanes that have parted: up to a fifth of the kernel.
     static __device__ __forceinline__ uint32_t ring_index() {
         const uint32_t ring = ptx::thread_index() / warp_size / Tile::ring_warps;
-        return Tile::barrier_bytes > 0 ? ring : ptx::shfl(ring, 0);
+        return Tile::exchanges_places ? ptx::shfl(ring, 0) : ring;
     }
 
     static __device__ __forceinline__ void attend(const ftj_decode_params& p, const Work& work,

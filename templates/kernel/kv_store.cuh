@@ -54,8 +54,8 @@ struct KvStore {
         Launch::let_next_start();
         const uint64_t num_groups = (p.num_tokens + tokens_per_warp - 1) / tokens_per_warp;
         const uint64_t num_units = num_groups * Config::num_kv_heads;
-        const uint64_t first =
-            ptx::block_index() * uint64_t(warps_per_block) + ptx::thread_index() / warp_size;
+        const uint64_t first = ptx::block_index() * uint64_t(warps_per_block) +
+                               ptx::shfl(ptx::thread_index() / warp_size, 0);
         const uint64_t step = ptx::num_blocks() * uint64_t(warps_per_block);
 
         for (uint64_t unit = first; unit < num_units; unit += step)

@@ -50,7 +50,8 @@ struct StateMerge {
             return {0.0f, 0.0f, neg_inf};
         const float a = ptx::ex2_approx((lse_a - max) * log2e);
         const float b = ptx::ex2_approx((lse_b - max) * log2e);
-        return {a / (a + b), b / (a + b), max + ptx::lg2_approx(a + b) * ln2};
+        return {ptx::div_approx(a, a + b), ptx::div_approx(b, a + b),
+                max + ptx::lg2_approx(a + b) * ln2};
     }
 
     static __device__ void blend(const ftj_merge_params& p, uint64_t row, uint32_t lane,
@@ -62,12 +63,13 @@ struct StateMerge {
         for (uint32_t i = lane; i < pairs_per_row; i += warp_size) {
             const uint32_t a = from_a[i];
             const uint32_t b = from_b[i];
-            to[i] = blend_value(a, b, weights) | blend_value(a >> 16, b >> 16, weights) << 16;
+            to[i] = Element::narrow2(blend_value(a, b, weights),
+                                     blend_value(a >> 16, b >> 16, weights));
         }
     }
 
-    static __device__ uint32_t blend_value(uint32_t a, uint32_t b, const Weights& weights) {
-        return Element::narrow(share(weights.a, a) + share(weights.b, b));
+    static __device__ float blend_value(uint32_t a, uint32_t b, const Weights& weights) {
+        return share(weights.a, a) + share(weights.b, b);
     }
 
     static __device__ float share(float weight, uint32_t bits) {

@@ -248,6 +248,32 @@ FTJ_DEVICE float cvt_f32_f16(uint32_t v) {
     return r;
 }
 
+// cvt.rn to two 16-bit values: `low` in the low half. PTX ISA 7.0, sm_80; before it, one by one.
+FTJ_DEVICE uint32_t cvt_rn_f16x2_f32(float low, float high) {
+#if __CUDA_ARCH__ >= 800
+    uint32_t r;
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));
+    return r;
+#else
+    return cvt_rn_f16_f32(low) | cvt_rn_f16_f32(high) << 16;
+#endif
+}
+#if __CUDA_ARCH__ >= 800
+FTJ_DEVICE uint32_t cvt_rn_bf16x2_f32(float low, float high) {
+    uint32_t r;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));
+    return r;
+}
+#else
+FTJ_DEVICE uint32_t cvt_rn_bf16_f32(float v) {
+    const uint32_t bits = float_bits(v);
+    return v != v ? 0x7fffu : (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16;
+}
+FTJ_DEVICE uint32_t cvt_rn_bf16x2_f32(float low, float high) {
+    return cvt_rn_bf16_f32(low) | cvt_rn_bf16_f32(high) << 16;
+}
+#endif
+
 // ---- global memory -----------------------------------------------------------------------------
 // ld.relaxed: what the L2 has now, whatever the L1 has. PTX ISA 6.0.
 FTJ_DEVICE uint32_t ld_past_l1(const int32_t* global, uint32_t) {

@@ -26,18 +26,6 @@ FTJ_DEVICE void mma_m16n8k16_bf16(float* c, uint32_t a0, uint32_t a1, uint32_t a
         : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
 }
 
-// cvt.rn to two 16-bit values: `low` in the low half. PTX ISA 7.0.
-FTJ_DEVICE uint32_t cvt_rn_f16x2_f32(float low, float high) {
-    uint32_t r;
-    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));
-    return r;
-}
-FTJ_DEVICE uint32_t cvt_rn_bf16x2_f32(float low, float high) {
-    uint32_t r;
-    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));
-    return r;
-}
-
 // prmt whose constant selector has bytes with bit 3 set: those are eight times the byte's top bit.
 template <uint32_t selector>
 FTJ_DEVICE uint32_t prmt_signs(uint32_t a, uint32_t b) {
