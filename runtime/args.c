@@ -115,6 +115,11 @@ static void set_combine(const struct ftj_decode_plan *plan, uint64_t num_units, 
            units * divide_up(rows, of_block) > plan->combine_blocks)
         of_block *= 2;
     params->combine_rows = of_block;
+    params->combine_few_rows = of_block;
+    while (params->combine_few_rows < rows &&
+           2 * params->combine_few_rows <= plan->most_combine_rows &&
+           units * divide_up(rows, params->combine_few_rows) > plan->combine_blocks / 4)
+        params->combine_few_rows *= 2;
     params->combine_chunks = divide_up(rows, of_block);
     const uint32_t at_once = plan->combine_blocks / params->combine_chunks;
     params->combine_units = (uint32_t)(units < at_once ? units : at_once);

@@ -172,6 +172,8 @@ struct Cut {
     }
     // The block that has a place.
     __device__ __forceinline__ uint32_t owner(uint32_t place) const {
+        if (each == 1 && longer == 0)  // no division, which a combine would wait for
+            return place;
         const uint32_t of_longer = (each + 1) * longer;
         return place < of_longer ? place / (each + 1) : longer + (place - of_longer) / each;
     }

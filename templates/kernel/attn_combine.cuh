@@ -79,9 +79,8 @@ struct AttnCombine {
         // The next grid starts when every block is here: it takes nobody's room. A decode has then
         // the time that this one needs to look up its own first tiles.
         Launch::let_next_start();
-        uint32_t number = ptx::block_index() / p.combine_chunks;
-        const uint32_t first_row =
-            (ptx::block_index() - number * p.combine_chunks) * p.combine_rows;
+        const uint32_t chunk = ptx::block_index() / p.combine_units;
+        uint32_t number = ptx::block_index() - chunk * p.combine_units;
         auto& shared = *reinterpret_cast<Split*>(ptx::dynamic_shared() + SharedSums::bytes);
 #pragma unroll 1
         for (;; number += p.combine_units) {
@@ -93,8 +92,9 @@ struct AttnCombine {
             ptx::sync_block();
             const Split split = shared;
             const uint32_t count = split.columns.count * p.unit_heads;
-            if (split.parts != 0 && first_row < count)
-                combine(p, split, first_row, min_of(p.combine_rows, count - first_row));
+            const uint32_t rows = has_few_parts(split) ? p.combine_few_rows : p.combine_rows;
+            if (split.parts != 0 && chunk * rows < count)
+                combine(p, split, chunk * rows, min_of(rows, count - chunk * rows));
             if (number + p.combine_units >= split.upto)
                 break;
             ptx::sync_block();
@@ -104,11 +104,15 @@ struct AttnCombine {
     }
 
 private:
+    // Few parts are on their way at once in one thread, and need not meet in shared memory.
+    static __device__ __forceinline__ bool has_few_parts(const Split& split) {
+        return split.parts <= parts_at_once;
+    }
+
     static __device__ __forceinline__ void combine(const ftj_decode_params& p, const Split& split,
                                                    uint32_t first_row, uint32_t rows) {
         const uint32_t width = rows * quads;
-        // Few parts are on their way at once in one thread, and need not meet in shared memory.
-        const uint32_t shares = split.parts <= parts_at_once ? 1 : num_threads / width;
+        const uint32_t shares = has_few_parts(split) ? 1 : num_threads / width;
         const uint32_t share = ptx::thread_index() / width;
         const uint32_t item = ptx::thread_index() % width;
         const uint32_t of_unit = first_row + item / quads;
