@@ -79,8 +79,8 @@ struct AttnCombine {
         // The next grid starts when every block is here: it takes nobody's room. A decode has then
         // the time that this one needs to look up its own first tiles.
         Launch::let_next_start();
-        const uint32_t chunk = ptx::block_index() / p.combine_units;
-        uint32_t number = ptx::block_index() - chunk * p.combine_units;
+        uint32_t number = ptx::block_index() / p.combine_chunks;
+        const uint32_t chunk = ptx::block_index() - number * p.combine_chunks;
         auto& shared = *reinterpret_cast<Split*>(ptx::dynamic_shared() + SharedSums::bytes);
 #pragma unroll 1
         for (;; number += p.combine_units) {
