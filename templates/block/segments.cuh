@@ -194,6 +194,15 @@ struct Cut {
     __device__ __forceinline__ Place locate(uint32_t place, uint32_t number = no_unit) const {
         Place to = {};
         const bool by_place = number == no_unit;
+        if (is_plain()) {
+            const uint32_t of_all = by_place ? place / pieces : number;
+            to.request = of_all / num_units;
+            to.unit = of_all - to.request * num_units;
+            to.keys = first_keys.of_lane(to.request);
+            to.begin = of_all * pieces;
+            to.at = by_place ? place - to.begin : 0;
+            return to;
+        }
         const bool has_it =
             by_place ? place >= from * num_units && place < upto * num_units
                      : number >= count_before * num_units && number < count_upto * num_units;
@@ -229,6 +238,13 @@ struct Cut {
     __device__ __forceinline__ uint32_t head_set(const Place& place) const {
         const uint32_t head_blocks = place.keys.head_blocks(p);
         return head_blocks == 1 ? place.unit : place.unit / head_blocks;
+    }
+
+    // Whether each block has a piece, and each lane a request that shows keys, if any: where a piece
+    // is takes two divisions then, and no walk.
+    __device__ __forceinline__ bool is_plain() const {
+        return !Keys::is_run && pieces && each == 1 && p.requests.batch <= warp_size &&
+               count == p.requests.batch;
     }
 
     // The tiles from a place, at `begin`, to `end`, if it tells them; if not, locate(end) must.
