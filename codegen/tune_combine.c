@@ -5,8 +5,7 @@
 
 #define SPLIT_BYTES 32u /* a unit that several blocks share */
 
-/* Four threads, or so, have the same four columns of a row. Blocks are small: the next decode's do
- * not start on an SM before they have left it. */
+/* Four threads, or so, have the same four columns of a row. */
 bool ftj_tune_combine(const struct ftj_problem *problem, const struct ftj_device *device,
                       struct ftj_config *config)
 {

@@ -240,8 +240,8 @@ struct Cut {
         return head_blocks == 1 ? place.unit : place.unit / head_blocks;
     }
 
-    // Whether each block has a piece, and each lane a request that shows keys, if any: where a piece
-    // is takes two divisions then, and no walk.
+    // Whether each block has a piece, and each lane a request that shows keys, if any: where a
+    // piece is takes two divisions then, and no walk.
     __device__ __forceinline__ bool is_plain() const {
         return !Keys::is_run && pieces && each == 1 && p.requests.batch <= warp_size &&
                count == p.requests.batch;
