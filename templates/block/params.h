@@ -117,7 +117,8 @@ typedef struct ftj_decode_params {
     uint32_t combine_units;    /* that the combine's grid has at a time, */
     uint32_t combine_chunks;   /* blocks of it to a unit, */
     uint32_t combine_rows;     /* and rows to a block, */
-    uint32_t combine_few_rows; /* or so many of a unit of few parts */
+    uint32_t combine_few_rows; /* or so many of a unit of few parts: the first blocks have all */
+    uint32_t combine_by_chunk; /* the first blocks of all units come first */
     uint32_t num_pages;        /* of the cache */
     float score_scale;         /* sm_scale * log2(e), or sm_scale with a softcap */
     float softcap;             /* 0: off */

@@ -5,11 +5,11 @@
 //   O = sum_i out_i 2^(max_i - max) / sum_i sum_i 2^(max_i - max)
 //
 // The work was cut by lengths and grid alone, so that a block finds out by itself, while the decode
-// still runs, which segment it has: unit `block_index / combine_chunks`, or, where decode blocks
-// are fewer than units, the one that starts in that decode block and goes on in the next. It serves
-// combine_rows rows of it; thread = (share of the parts, row, four columns). Blocks that have to
-// wait for room are late, even if they find nothing to do: the grid is combine_units *
-// combine_chunks, no more than fit, and takes turns where units are more.
+// still runs, which segment it has: a unit, or, where decode blocks are fewer, the one that starts
+// in that decode block and goes on in the next. It serves combine_rows rows of it; thread = (share
+// of the parts, row, four columns). Blocks that have to wait for room are late, even if they find
+// nothing to do: the grid is combine_units * combine_chunks, no more than fit, and takes turns
+// where units are more.
 #pragma once
 #include "block/part_sum.cuh"
 #include "block/segments.cuh"
@@ -79,8 +79,11 @@ struct AttnCombine {
         // The next grid starts when every block is here: it takes nobody's room. A decode has then
         // the time that this one needs to look up its own first tiles.
         Launch::let_next_start();
-        uint32_t number = ptx::block_index() / p.combine_chunks;
-        const uint32_t chunk = ptx::block_index() - number * p.combine_chunks;
+        const bool by_chunk = p.combine_by_chunk;
+        const uint32_t in_row = by_chunk ? p.combine_units : p.combine_chunks;
+        const uint32_t row = ptx::block_index() / in_row, at = ptx::block_index() - row * in_row;
+        const uint32_t chunk = by_chunk ? row : at;
+        uint32_t number = by_chunk ? at : row;
         auto& shared = *reinterpret_cast<Split*>(ptx::dynamic_shared() + SharedSums::bytes);
 #pragma unroll 1
         for (;; number += p.combine_units) {
