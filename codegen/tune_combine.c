@@ -3,7 +3,7 @@
 #include "codegen/tune.h"
 #include "codegen/type_name.h"
 
-#define SPLIT_BYTES 28u /* a unit that several blocks share */
+#define SPLIT_BYTES 32u /* a unit that several blocks share */
 
 /* Four threads, or so, have the same four columns of a row. */
 bool ftj_tune_combine(const struct ftj_problem *problem, const struct ftj_device *device,
@@ -32,8 +32,6 @@ void ftj_write_combine(struct ftj_text *text, const struct ftj_problem *problem,
     (void)device;
     ftj_text_printf(text, "    using Element = %s;\n", ftj_type_name(problem->dtype));
     ftj_text_printf(text, "    static constexpr int n_tiles = %u;\n", config->n_tiles);
-    ftj_text_printf(text, "    static constexpr int rows_per_block = %u;\n",
-                    config->rows_per_block);
     ftj_text_printf(text, "    static constexpr bool has_runs = %s;\n",
                     problem->run_queries > 1 ? "true" : "false");
 }

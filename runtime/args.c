@@ -63,7 +63,12 @@ static ftj_status set_workspace(const struct ftj_attention *attn, const ftj_deco
     return ftj_check_pointers(attn, &workspace, 1);
 }
 
-#define FEW_UNITS 16u /* decode blocks to a unit, and more */
+#define FEW_BLOCKS 4u /* of a combine: a quarter of what fits */
+
+static uint32_t divide_up(uint32_t a, uint32_t b)
+{
+    return (a + b - 1) / b;
+}
 
 static uint32_t log2_down(uint32_t v)
 {
@@ -90,16 +95,46 @@ static void set_deal(const struct ftj_decode_plan *plan, ftj_decode_params *para
         log2_down(config->num_warps / (config->warps_per_tile * config->unit_heads));
     params->unit_cost = plan->unit_cost;
     params->most_idle = plan->most_idle;
+    params->slack = plan->slack;
     params->unit_pieces =
         num_units && num_units < params->blocks ? (uint32_t)(params->blocks / num_units) : 1;
     params->block_units = num_units > params->blocks
                               ? (uint32_t)((num_units + params->blocks - 1) / params->blocks)
                               : 1;
-    /* A combine by unit is a smaller grid; but of a few blocks, which then read the many parts that
-     * blocks of one ring make, it took longer than one with most blocks idle (1 x 1024, bf16). */
-    const bool reads_many =
-        config->num_warps == config->warps_per_tile && num_units * FEW_UNITS < params->blocks;
-    params->all_units = num_units > plan->blocks || reads_many ? 0 : (uint32_t)num_units;
+}
+
+/* Rows of a combine's block, `least` or more, with which so many units of `rows` make no more than
+ * `most_blocks`, if threads allow. */
+static uint32_t combine_rows(const struct ftj_decode_plan *plan, uint64_t units, uint32_t rows,
+                             uint32_t least, uint32_t most_blocks)
+{
+    uint32_t of_block = least;
+    while (of_block < rows && 2 * of_block <= plan->most_combine_rows &&
+           units * divide_up(rows, of_block) > most_blocks)
+        of_block *= 2;
+    return of_block;
+}
+
+/* A combine's grid, for so many units of up to so many columns of a kv head: blocks with as few
+ * rows as they may have, so that many threads share a row's parts, but no more than fit at once. Of
+ * few parts, which one thread adds up, they have more: those without keep no SM from the next
+ * decode (16 x 1084, NVFP4: 12.8 us for 13.3). Nor do they come between the others then, unless
+ * there are so many blocks that units of many parts would wait for the last of them. */
+static void set_combine(const struct ftj_decode_plan *plan, uint64_t num_units, uint32_t columns,
+                        ftj_decode_params *params)
+{
+    const uint32_t rows = columns * plan->kernel->config.unit_heads;
+    const uint64_t units = num_units < plan->blocks ? num_units : plan->blocks;
+    const uint32_t blocks = plan->combine_blocks;
+    params->combine_rows =
+        combine_rows(plan, units, rows, plan->combine->config.rows_per_block, blocks);
+    params->combine_few_rows =
+        combine_rows(plan, units, rows, params->combine_rows, blocks / FEW_BLOCKS);
+    params->combine_chunks = divide_up(rows, params->combine_rows);
+    const uint32_t at_once = blocks < params->combine_chunks ? 1 : blocks / params->combine_chunks;
+    params->combine_units = (uint32_t)(units < at_once ? units : at_once);
+    params->combine_by_chunk = params->combine_few_rows > params->combine_rows &&
+                               2 * params->combine_units * params->combine_chunks <= blocks;
 }
 
 /* As many as there are numbers for. */
@@ -132,7 +167,11 @@ void ftj_args_short(const struct ftj_attention *attn, const ftj_extend_args *arg
     };
     set_deal(&attn->short_runs, params);
     params->num_pages = num_pages(&args->cache);
-    params->all_units = 0; /* only the device knows how many queries a request has */
+    /* Only the device knows how many queries a request has. */
+    const uint32_t queries = args->max_queries ? args->max_queries : attn->desc.short_queries;
+    const uint32_t passes = divide_up(queries * attn->group, attn->short_runs.unit_columns);
+    set_combine(&attn->short_runs, (uint64_t)params->requests.batch * params->head_sets * passes,
+                attn->short_runs.unit_columns, params);
 }
 
 ftj_status ftj_args_decode(const struct ftj_attention *attn, const ftj_decode_args *args,
@@ -175,6 +214,11 @@ ftj_status ftj_args_decode(const struct ftj_attention *attn, const ftj_decode_ar
     params->o_row_stride = ftj_or_dense(args->o_batch_stride, dense);
     params->o_head_stride = ftj_or_dense(args->o_head_stride, head_dim);
     set_deal(&attn->decode, params);
+    set_combine(&attn->decode,
+                (uint64_t)params->requests.batch * params->head_sets * params->head_blocks,
+                attn->decode.group < attn->decode.unit_columns ? attn->decode.group
+                                                               : attn->decode.unit_columns,
+                params);
     params->num_pages = num_pages(&args->cache);
     params->softcap = attn->desc.softcap;
     params->score_scale = ftj_score_scale(attn);

@@ -17,7 +17,10 @@ struct ftj_decode_plan {
     uint32_t head_blocks;  /* units that a kv head's group is cut into, with one query a request */
     uint32_t unit_cost;    /* tiles that a block reads in the time it takes to start on a unit */
     uint32_t blocks;       /* the grid, */
-    uint32_t most_idle;    /* and how many of it may be left with nothing to do */
+    uint32_t most_idle;    /* and how many of it may be left with nothing to do, */
+    uint32_t slack;        /* or for how many tiles a few */
+    uint32_t combine_blocks;    /* of the combine that fit at once, */
+    uint32_t most_combine_rows; /* and rows that one has threads for */
 };
 
 struct ftj_attention {

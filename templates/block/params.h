@@ -102,21 +102,26 @@ typedef struct ftj_decode_params {
     uint64_t partial_out;   /* float [2 * blocks][unit_heads][columns of a unit][head_dim] */
     uint64_t partial_state; /* float2 [2 * blocks][unit_heads][columns]: max (log2), sum */
     uint32_t num_kv_heads;
-    uint32_t unit_heads;  /* kv heads of a unit, side by side, */
-    uint32_t head_sets;   /* and how many times so many there are */
-    uint32_t group;       /* query heads per kv head */
-    uint32_t head_blocks; /* units a kv head's group is cut into, with one query a request */
-    uint32_t blocks;      /* the decode's grid, */
-    uint32_t tile_shift;  /* log2 of the tokens of its tiles, */
-    uint32_t min_shift;   /* log2 of how many of them a block has at least, */
-    uint32_t unit_cost;   /* how many it costs to start a unit, */
-    uint32_t most_idle;   /* blocks that may be left with nothing to do, to cut units whole, */
-    uint32_t unit_pieces; /* pieces to a unit of a full batch that the grid has room for, */
-    uint32_t block_units; /* and whole units to a block, where there are more than blocks */
-    uint32_t all_units;   /* of all requests, where the combine has a block for each; else 0 */
-    uint32_t num_pages;   /* of the cache */
-    float score_scale;    /* sm_scale * log2(e), or sm_scale with a softcap */
-    float softcap;        /* 0: off */
+    uint32_t unit_heads;       /* kv heads of a unit, side by side, */
+    uint32_t head_sets;        /* and how many times so many there are */
+    uint32_t group;            /* query heads per kv head */
+    uint32_t head_blocks;      /* units a kv head's group is cut into, with one query a request */
+    uint32_t blocks;           /* the decode's grid, */
+    uint32_t tile_shift;       /* log2 of the tokens of its tiles, */
+    uint32_t min_shift;        /* log2 of how many of them a block has at least, */
+    uint32_t unit_cost;        /* how many it costs to start a unit, */
+    uint32_t most_idle;        /* blocks that may be left with nothing to do, to cut units whole, */
+    uint32_t slack;            /* and how many tiles longer it may take, */
+    uint32_t unit_pieces;      /* pieces to a unit of a full batch that the grid has room for, */
+    uint32_t block_units;      /* and whole units to a block, where there are more than blocks */
+    uint32_t combine_units;    /* that the combine's grid has at a time, */
+    uint32_t combine_chunks;   /* blocks of it to a unit, */
+    uint32_t combine_rows;     /* and rows to a block, */
+    uint32_t combine_few_rows; /* or so many of a unit of few parts: the first blocks have all */
+    uint32_t combine_by_chunk; /* the first blocks of all units come first */
+    uint32_t num_pages;        /* of the cache */
+    float score_scale;         /* sm_scale * log2(e), or sm_scale with a softcap */
+    float softcap;             /* 0: off */
 } ftj_decode_params;
 
 typedef struct ftj_extend_params {

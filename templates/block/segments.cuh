@@ -108,6 +108,8 @@ struct Cut {
     uint32_t from;  // in the row, as if a request had one unit
     uint32_t upto;
     uint32_t tiles_before;
+    uint32_t count_before;  // of `count`, likewise
+    uint32_t count_upto;
     Keys first_keys;  // of its first
 
     explicit __device__ __forceinline__ Cut(const ftj_decode_params& of_call,
@@ -153,6 +155,8 @@ struct Cut {
             upto_count += lane < delta ? 0 : other_count;
         }
         tiles_before = tiles - own_tiles;
+        count_before = upto_count - own_count;
+        count_upto = upto_count;
         all_tiles = ptx::shfl(tiles, lanes - 1);
         count = ptx::shfl(upto_count, lanes - 1);
         most = ptx::shfl(most, lanes - 1);
@@ -168,6 +172,8 @@ struct Cut {
     }
     // The block that has a place.
     __device__ __forceinline__ uint32_t owner(uint32_t place) const {
+        if (each == 1 && longer == 0)  // no division, which a combine would wait for
+            return place;
         const uint32_t of_longer = (each + 1) * longer;
         return place < of_longer ? place / (each + 1) : longer + (place - of_longer) / each;
     }
@@ -182,27 +188,38 @@ struct Cut {
     // Where in its width a unit's first tile is.
     __device__ __forceinline__ uint32_t first_tile() const { return pieces ? 0 : p.unit_cost; }
 
-    // Of a place below the width; or, where a number is given, of the first place of that unit of
-    // all that requests have or, without keys, would have (where they have no factor of their own).
-    // The lane that has its request in its run walks the run once more.
+    // Of a place below the width; or, where a number is given, of the first place of that unit. The
+    // lane that has its request in its run walks the run once more.
     static constexpr uint32_t no_unit = 0xffffffffu;
     __device__ __forceinline__ Place locate(uint32_t place, uint32_t number = no_unit) const {
         Place to = {};
         const bool by_place = number == no_unit;
-        const uint32_t request = by_place ? 0 : number / num_units;
-        const bool has_it = by_place ? place >= from * num_units && place < upto * num_units
-                                     : request >= run_begin && request < run_end;
+        if (is_plain()) {
+            const uint32_t of_all = by_place ? place / pieces : number;
+            to.request = of_all / num_units;
+            to.unit = of_all - to.request * num_units;
+            to.keys = first_keys.of_lane(to.request);
+            to.begin = of_all * pieces;
+            to.at = by_place ? place - to.begin : 0;
+            return to;
+        }
+        const bool has_it =
+            by_place ? place >= from * num_units && place < upto * num_units
+                     : number >= count_before * num_units && number < count_upto * num_units;
         if (has_it) {
+            to.unit = number - count_before * num_units;
             to.begin = from * num_units;
             to.before = tiles_before;
             for (to.request = run_begin;; to.request++) {
                 to.keys =
                     to.request == run_begin ? first_keys : keys_of<Table>(p, to.request, ends);
                 const uint32_t tiles = to.keys.num_tiles(p.tile_shift);
-                const uint32_t of_request = unit_width(tiles) * num_units * to.keys.own_units(p);
-                if (by_place ? place - to.begin < of_request : to.request == request)
+                const uint32_t units = tiles ? num_units * to.keys.own_units(p) : 0;
+                const uint32_t of_request = unit_width(tiles) * units;
+                if (by_place ? place - to.begin < of_request : to.unit < units)
                     break;
                 to.begin += of_request;
+                to.unit -= units;
                 to.before += tiles * to.keys.own_units(p);
             }
         }
@@ -211,7 +228,7 @@ struct Cut {
         to.keys = to.keys.of_lane(lane);
         to.begin = ptx::shfl(to.begin, lane);
         const uint32_t tiles = to.keys.num_tiles(p.tile_shift);
-        to.unit = by_place ? (place - to.begin) / unit_width(tiles) : number - request * num_units;
+        to.unit = by_place ? (place - to.begin) / unit_width(tiles) : ptx::shfl(to.unit, lane);
         to.begin += to.unit * unit_width(tiles);
         to.at = by_place ? place - to.begin : 0;
         to.before = ptx::shfl(to.before, lane) * num_units + to.unit * tiles + unit_tiles(to.at);
@@ -221,6 +238,13 @@ struct Cut {
     __device__ __forceinline__ uint32_t head_set(const Place& place) const {
         const uint32_t head_blocks = place.keys.head_blocks(p);
         return head_blocks == 1 ? place.unit : place.unit / head_blocks;
+    }
+
+    // Whether each block has a piece, and each lane a request that shows keys, if any: where a
+    // piece is takes two divisions then, and no walk.
+    __device__ __forceinline__ bool is_plain() const {
+        return !Keys::is_run && pieces && each == 1 && p.requests.batch <= warp_size &&
+               count == p.requests.batch;
     }
 
     // The tiles from a place, at `begin`, to `end`, if it tells them; if not, locate(end) must.
@@ -239,7 +263,8 @@ private:
     // By pieces where that takes hardly longer: a block's time is its tiles and the starts of its
     // pieces. By cost a block has one start at most that its range does not count. Where memory is
     // what all wait for, it is worth it that a few have nothing to do: each of the others gets the
-    // more of it, and whole units, or one piece to a block, leave fewer parts.
+    // more of it, and whole units, or one piece to a block, leave fewer parts. Where an SM is, they
+    // are worth a third of a start.
     __device__ __forceinline__ void share_out(uint32_t most) {
         width = (all_tiles + p.unit_cost * count) * num_units;
         longer = 0;
@@ -256,7 +281,8 @@ private:
         const uint32_t longest = piece_tiles + (longer_pieces != 0);
         const uint64_t time = uint64_t(longest + p.unit_cost) * block_units - p.unit_cost - 1;
         const uint32_t busy = p.blocks - p.most_idle;
-        if (all_tiles == most * count && (time <= least || time * busy <= width)) {
+        const uint64_t most_time = width + uint64_t(p.slack) * busy;
+        if (all_tiles == most * count && (time <= least || time * busy <= most_time)) {
             each = block_units;
             width = pieces * count * num_units;
             blocks = each == 1 ? width : (width + each - 1) / each;

@@ -146,6 +146,35 @@ Test(short_runs, have_room_in_the_workspace)
     ftj_attention_destroy(attn);
 }
 
+/* One request of 2 kv heads and 16 or 32 columns: a row a block or more, for all fit. Of many
+ * requests blocks have more rows, and if they do not fit even so, take turns. */
+Test(short_runs, have_a_combine_that_fits)
+{
+    static const struct {
+        uint32_t queries, batch;
+    } rows[] = {{4, 1}, {8, 1}, {4, 64}, {8, 64}, {8, 4096}};
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        ftj_attention *attn = create(FTJ_OP_EXTEND, rows[i].queries);
+        ftj_extend_args args = args_of(attn, rows[i].queries * rows[i].batch);
+        const struct ftj_decode_plan *plan = &attn->short_runs;
+        ftj_decode_params params;
+        args.requests.batch = rows[i].batch;
+        cr_assert(is_short(attn, &args));
+        memcpy(&params, last_launch()->params, sizeof(params));
+        const uint32_t most_units =
+            2 * rows[i].batch < plan->blocks ? 2 * rows[i].batch : plan->blocks;
+        const uint32_t blocks = params.combine_units * params.combine_chunks;
+        cr_expect_leq(blocks, plan->combine_blocks, "row %zu: %u blocks", i, blocks);
+        cr_expect_leq(params.combine_units, most_units, "row %zu", i);
+        cr_expect_geq(params.combine_chunks * params.combine_rows, plan->unit_columns, "row %zu",
+                      i);
+        cr_expect_leq(params.combine_few_rows, plan->most_combine_rows, "row %zu", i);
+        if (params.combine_units < most_units)
+            cr_expect_gt(2 * params.combine_rows, plan->most_combine_rows, "row %zu", i);
+        ftj_attention_destroy(attn);
+    }
+}
+
 Test(short_runs, pay_up_to_a_number_of_columns)
 {
     static const struct {

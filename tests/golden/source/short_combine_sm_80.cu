@@ -7,11 +7,10 @@
 struct Config {
     static constexpr int num_threads = 256;
     static constexpr int min_blocks = 1;
-    static constexpr int smem_bytes = 6172;
+    static constexpr int smem_bytes = 6176;
     static constexpr int head_dim = 128;
     using Element = ftj::Bf16;
     static constexpr int n_tiles = 4;
-    static constexpr int rows_per_block = 2;
     static constexpr bool has_runs = true;
 };
 
