@@ -62,7 +62,8 @@ typedef struct ftj_attention_desc {
     float softcap;           ///< c: a score s becomes c * tanh(s / c); 0: off
     uint32_t window;         ///< visible keys, the query's own included; 0: all
     uint32_t max_blocks;     ///< most blocks a decode or an extend may use, to leave room for other
-                             ///< work or to force coarser splits; 0: fill the device
+                             ///< work or to force coarser splits; 0: fill the device. Where an
+                             ///< extend's blocks work in pairs: whole pairs, at least one
     uint32_t short_queries;  ///< of FTJ_OP_EXTEND, 0 to 64: calls whose requests have at most so
                              ///< many queries each (2 to 8 of a speculative decode) run through
                              ///< decode's kernels, at about the cost of a decode; 0 or 1: none do.
