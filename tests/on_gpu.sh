@@ -170,7 +170,10 @@ gpu_programs() {
 # Every layer of every known model, served by the bundle for five targets that tests/gpu_kernels.sh made,
 # where it came along: without NVRTC, and with a kernel that is not in it being an error.
 bundle() {
-    [ -f "$build/presets.ftb.xz" ] || return 0
+    if [ ! -f "$build/presets.ftb.xz" ]; then
+        echo '== bundle: not run, for tests/gpu_kernels.sh made no presets.ftb.xz'
+        return 0
+    fi
     started=$(date +%s)
     unpack presets
     mkdir -p "$work/no_cache"
