@@ -42,7 +42,8 @@ struct CodeFeed {
     static_assert(runs <= int(warp_size), "a lane looks up a run");
     static_assert(Config::num_stages > stride, "a cursor goes round once a turn, at most");
     static_assert(!Config::has_records || run_rows == rows, "a record is a slot");
-    static_assert(stride < 4 || Config::num_stages >= 6, "what after() says of phases");
+    static_assert(stride < 4 || (Config::num_stages >= 6 && Config::query_stages == 1),
+                  "what after() says of phases");
 
     uint32_t lane;
     uint32_t part;      // of a tile, this warp's
@@ -84,6 +85,10 @@ struct CodeFeed {
     // from the last stage that it has waited for. Consumers give back K of a tile a softmax before
     // V of the tile before it: with six stages a warp that came from K by five steps could find a
     // barrier two phases behind, and write over values that are still being read.
+    //
+    // From a warp's last step of a unit to its first of the next it may be nine steps. There it is
+    // the one tile of queries that says it: no warp begins a unit before all keys of the last one
+    // have been given back.
     static __device__ __forceinline__ uint32_t after(uint32_t step) {
         if constexpr (stride == 4)
             return step % 2 ? step + 5 : step + 3;

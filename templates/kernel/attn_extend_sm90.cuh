@@ -134,10 +134,10 @@ private:
         }
     }
 
-    // A consumer without rows: the tiles are for others.
+    // A consumer without rows: the tiles are for others. Queries are given back when all keys have
+    // been, as where there are rows (CodeFeed::after()).
     static __device__ __forceinline__ void pass_by(const Order& order, Cursors& at) {
         at.queries.wait_filled();
-        give_back(at.queries);
 #pragma unroll 1
         for (uint32_t tile = order.first(); tile < order.end; tile++) {
             if (tile > order.first()) {
@@ -149,6 +149,7 @@ private:
             at.values.wait_filled();
             give_back(at.values);
         }
+        give_back(at.queries);
     }
     static __device__ __forceinline__ void give_back(TileCursor& tiles) {
         tiles.give_back();
