@@ -265,13 +265,13 @@ private:
 #pragma unroll 1
         for (uint32_t next = 2; next-- > 0;) {
             share = equal.begin(block + next) - share;
-            if constexpr (Config::has_peer)
+            if (in_order.pairs())
                 beside_rounds = of_rounds.begin(block + next) - beside_rounds;
             begin = of_short.begin(block + next);
             of_whole = begin - of_whole;
         }
         share = 0 - share, of_whole = 0 - of_whole;
-        beside_rounds = Config::has_peer ? 0 - beside_rounds : share;
+        beside_rounds = in_order.pairs() ? 0 - beside_rounds : share;
         uint64_t had = 0;
         if (block < blocks.number) {
             had = shares[block] + of_whole;
