@@ -30,6 +30,18 @@ uint32_t bench_job_queries_before(const struct bench_job *job, uint32_t request,
     return least(chunk * (shape->chunk ? shape->chunk : all), all);
 }
 
+/* That a request of the call has. */
+static uint32_t most_queries(const struct bench_job *job, uint32_t chunk)
+{
+    uint32_t most = 0;
+    for (uint32_t i = 0; i < job->batch; i++) {
+        const uint32_t before = bench_job_queries_before(job, i, chunk);
+        const uint32_t its = bench_job_queries_before(job, i, chunk + 1) - before;
+        most = its > most ? its : most;
+    }
+    return most;
+}
+
 ftj_status bench_job_extend(const struct bench_job *job, uint32_t set, uint32_t chunk,
                             uint32_t first, uint32_t count, struct CUstream_st *stream)
 {
@@ -43,6 +55,7 @@ ftj_status bench_job_extend(const struct bench_job *job, uint32_t set, uint32_t 
         .requests = bench_job_requests(job, set, chunk),
         .qo_indptr = (const int32_t *)job->indptr + (size_t)chunk * (job->batch + 1),
         .num_queries = count,
+        .max_queries = most_queries(job, chunk),
         .q = (const uint16_t *)job->q + q_row,
         .o = (uint16_t *)job->o + q_row,
         .sinks = job->sinks,

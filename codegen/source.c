@@ -61,10 +61,6 @@ ftj_status ftj_source_init(struct ftj_source *source, const struct ftj_variant *
     ftj_text_printf(&text, "};\n\n"
                            "extern \"C\" __global__ "
                            "__launch_bounds__(Config::num_threads, Config::min_blocks)\n");
-    /* In the machine code, rather than told at each launch: whoever loads it from the cache, and
-     * whatever launches it, a graph's node included, has it. */
-    if (config->cluster_blocks > 1)
-        ftj_text_printf(&text, "__cluster_dims__(%u, 1, 1)\n", config->cluster_blocks);
     ftj_text_printf(&text,
                     "void %s(const __grid_constant__ %s params) {\n"
                     "    ftj::%s<Config>::run(params);\n"

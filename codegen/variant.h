@@ -22,7 +22,7 @@ struct ftj_config {
                              but the tiles of keys, which they share */
     bool copies_runs;     /* decode: of several kv heads; every array must start on 16 bytes */
     bool overlaps_previous;  /* launched to start before the kernel before it has ended */
-    uint32_t cluster_blocks; /* 2: that reach each other's shared memory; 0 and 1: no clusters */
+    uint32_t cluster_blocks; /* 2: of a launch of clusters; 0 and 1: there is none */
     uint32_t rows_per_block; /* store, merge, generic, combine: rows a block serves, or the least */
     uint32_t block_rows;     /* extend: rows of a query tile */
     uint32_t m_tiles;        /* extend: tiles of 16 of them a warp holds */

@@ -97,6 +97,8 @@ static void plan_extend(struct ftj_attention *attn)
     attn->extend_rows = extend->config.block_rows;
     attn->extend_blocks =
         ftj_backend_grid(&attn->ctx->backend, &extend->module, attn->desc.max_blocks);
+    attn->extend_pairs =
+        ftj_backend_clusters(&attn->ctx->backend, &extend->module, attn->desc.max_blocks);
 }
 
 ftj_status ftj_attention_create(ftj_context *ctx, const ftj_attention_desc *desc,
@@ -151,13 +153,13 @@ static ftj_status launch(const struct ftj_attention *attn, const struct ftj_kern
                          uint64_t blocks, const void *params, size_t params_bytes,
                          struct CUstream_st *stream)
 {
+    const struct ftj_grid grid = {.num_blocks = (uint32_t)blocks, .cluster_blocks = 1};
     struct ftj_backend *backend = &attn->ctx->backend;
     if (blocks > INT32_MAX)
         return ftj_fail(&attn->ctx->log, FTJ_E_INVALID,
                         "the call needs %llu blocks; at most %d can be launched at once",
                         (unsigned long long)blocks, INT32_MAX);
-    return backend->ops->launch(backend, &kernel->module, (uint32_t)blocks, params, params_bytes,
-                                stream);
+    return backend->ops->launch(backend, &kernel->module, grid, params, params_bytes, stream);
 }
 
 static ftj_status check_stream(const struct ftj_attention *attn, struct CUstream_st *stream)
@@ -231,6 +233,26 @@ static bool is_short(const struct ftj_attention *attn, const ftj_extend_args *ar
     return args->num_queries <= args->requests.batch * queries;
 }
 
+/* To deal a request's query tiles in rounds there have to be two and a half of them: rounds_of() in
+ * templates/block/unit_rounds.cuh. */
+#define PAIRS_HALF_ROUNDS 5u
+
+/* Blocks work in pairs where a request is dealt in rounds. Whether one can be, as far as the host
+ * can know; a launch of pairs takes longer. */
+static struct ftj_grid extend_grid(const struct ftj_attention *attn, const ftj_extend_args *args)
+{
+    const struct ftj_grid alone = {.num_blocks = attn->extend_blocks, .cluster_blocks = 1};
+    const struct ftj_grid pairs = attn->extend_pairs;
+    uint64_t most = args->num_queries; /* of a request */
+    if (args->max_queries && args->max_queries < most)
+        most = args->max_queries;
+    const uint64_t tiles = (most * attn->group + attn->extend_rows - 1) / attn->extend_rows;
+    const uint64_t units = tiles * attn->desc.kv.shape.num_kv_heads;
+    const bool can_pair =
+        pairs.num_blocks && 2 * units >= (uint64_t)PAIRS_HALF_ROUNDS * pairs.num_blocks;
+    return can_pair ? pairs : alone;
+}
+
 ftj_status ftj_attention_extend(ftj_attention *attn, const ftj_extend_args *args,
                                 struct CUstream_st *stream)
 {
@@ -254,10 +276,12 @@ ftj_status ftj_attention_extend(ftj_attention *attn, const ftj_extend_args *args
     status = ftj_args_tensors(attn, args, &params);
     if (status)
         return status;
-    status = launch(attn, extend, attn->extend_blocks, &params, sizeof(params), stream);
+    const struct ftj_grid grid = extend_grid(attn, args);
+    struct ftj_backend *backend = &attn->ctx->backend;
+    status = backend->ops->launch(backend, &extend->module, grid, &params, sizeof(params), stream);
     if (status)
         return status;
-    const uint64_t rows = (uint64_t)attn->extend_blocks * attn->extend_rows;
+    const uint64_t rows = (uint64_t)grid.num_blocks * attn->extend_rows;
     return launch(attn, combine, blocks_for(combine, rows), &params, sizeof(params), stream);
 }
 

@@ -31,7 +31,8 @@ struct ftj_attention {
     bool copies_spans; /* every array of the cache must start on 16 bytes */
     struct ftj_decode_plan decode;
     struct ftj_decode_plan short_runs; /* extend: of a few queries a request */
-    uint32_t extend_blocks;            /* extend: the grid, likewise */
+    uint32_t extend_blocks;            /* extend: the grid, likewise, */
+    struct ftj_grid extend_pairs;      /* and where its blocks may work in pairs */
     uint32_t extend_rows;              /* extend: rows of a query tile */
 };
 

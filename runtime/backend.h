@@ -20,8 +20,14 @@ struct ftj_module {
     uint32_t smem_bytes;     /* dynamic, per block */
     uint32_t blocks_per_sm;  /* that fit at once, 1 or more */
     bool overlaps_previous;  /* may start before the kernel before it in the stream has ended */
-    uint32_t cluster_blocks; /* 1, or the blocks of a cluster: a grid is of whole ones */
-    uint32_t num_clusters;   /* that fit the device at once; 0: as many as SMs have room for */
+    uint32_t cluster_blocks; /* 1, or the blocks of a cluster, which a launch may be of */
+    uint32_t num_clusters;   /* that fit the device at once; 0: a launch is of blocks alone */
+};
+
+/* The blocks of a launch. */
+struct ftj_grid {
+    uint32_t num_blocks;
+    uint32_t cluster_blocks; /* 2: in clusters of two, whole ones; 0 and 1: alone */
 };
 
 struct ftj_backend {
@@ -43,7 +49,7 @@ struct ftj_backend_ops {
 
     /* `params` is the kernel's one argument, by value. */
     ftj_status (*launch)(struct ftj_backend *backend, const struct ftj_module *module,
-                         uint32_t num_blocks, const void *params, size_t params_bytes,
+                         struct ftj_grid grid, const void *params, size_t params_bytes,
                          struct CUstream_st *stream);
 
     /* What tensor copies of a kernel read. Nothing is launched. */
@@ -92,9 +98,11 @@ FTJ_NODISCARD ftj_status ftj_host_compiler_find(struct ftj_compiler *compiler, c
 
 void ftj_backend_finish(struct ftj_backend *backend); /* a zeroed one is fine */
 
-/* Blocks that fill the device once, or most_blocks if that is fewer and not 0; whole clusters, and
- * one at the least. */
+/* Blocks that fill the device once, or most_blocks if that is fewer and not 0. */
 uint32_t ftj_backend_grid(const struct ftj_backend *backend, const struct ftj_module *module,
                           uint32_t most_blocks);
+/* The same in whole clusters; none, where the kernel has none, or not one fits. */
+struct ftj_grid ftj_backend_clusters(const struct ftj_backend *backend,
+                                     const struct ftj_module *module, uint32_t most_blocks);
 
 #endif

@@ -95,12 +95,19 @@ static ftj_status fail_load(const struct ftj_backend *backend, const struct ftj_
                                : "");
 }
 
+static struct ftj_cu_launch_attribute in_clusters(uint32_t blocks)
+{
+    return (struct ftj_cu_launch_attribute){.id = FTJ_CU_LAUNCH_CLUSTER_DIMENSION,
+                                            .value = {.cluster = {blocks, 1, 1}}};
+}
+
 /* How many clusters run at once: their blocks need SMs that are neighbours, of which a part of a
  * device (MIG, MPS) may have fewer than it has room for, or none. */
 static ftj_status count_clusters(const struct ftj_backend *backend, struct CUfunc_st *function,
                                  const struct ftj_config *config, uint32_t *num_clusters)
 {
     const struct ftj_driver *driver = &ftj_cuda_of(backend)->driver;
+    const struct ftj_cu_launch_attribute attribute = in_clusters(config->cluster_blocks);
     const struct ftj_cu_launch_config launch = {
         .grid_x = config->cluster_blocks,
         .grid_y = 1,
@@ -109,21 +116,17 @@ static ftj_status count_clusters(const struct ftj_backend *backend, struct CUfun
         .block_y = 1,
         .block_z = 1,
         .smem_bytes = config->smem_bytes,
+        .attributes = &attribute,
+        .num_attributes = 1,
     };
     int clusters = 0;
-    if (!driver->cuOccupancyMaxActiveClusters)
+    if (!driver->cuOccupancyMaxActiveClusters || !driver->cuLaunchKernelEx)
         return FTJ_OK;
     const int result = driver->cuOccupancyMaxActiveClusters(&clusters, function, &launch);
     if (result)
         return ftj_driver_fail(driver, backend->log, FTJ_E_DRIVER, result,
                                "cuOccupancyMaxActiveClusters");
-    if (clusters < 1)
-        return ftj_fail(backend->log, FTJ_E_LAUNCH,
-                        "a cluster of %u blocks of %u threads with %u bytes of shared memory does "
-                        "not fit device %d",
-                        config->cluster_blocks, config->num_threads, config->smem_bytes,
-                        backend->device.ordinal);
-    *num_clusters = (uint32_t)clusters;
+    *num_clusters = clusters > 0 ? (uint32_t)clusters : 0;
     return FTJ_OK;
 }
 
@@ -219,7 +222,7 @@ void ftj_cuda_module_unload(struct ftj_backend *backend, struct ftj_module *modu
 }
 
 ftj_status ftj_cuda_launch(struct ftj_backend *backend, const struct ftj_module *module,
-                           uint32_t num_blocks, const void *params, size_t params_bytes,
+                           struct ftj_grid grid, const void *params, size_t params_bytes,
                            struct CUstream_st *stream)
 {
     const struct ftj_driver *driver = &ftj_cuda_of(backend)->driver;
@@ -233,10 +236,15 @@ ftj_status ftj_cuda_launch(struct ftj_backend *backend, const struct ftj_module 
      * writes to them. */
     (void)params_bytes;
     void *arguments[] = {(void *)params};
-    const struct ftj_cu_launch_attribute overlapped = {.id = FTJ_CU_LAUNCH_PROGRAMMATIC_ORDER,
-                                                       .value = {.allowed = 1}};
+    struct ftj_cu_launch_attribute attributes[2];
+    unsigned int num_attributes = 0;
+    if (module->overlaps_previous)
+        attributes[num_attributes++] = (struct ftj_cu_launch_attribute){
+            .id = FTJ_CU_LAUNCH_PROGRAMMATIC_ORDER, .value = {.allowed = 1}};
+    if (grid.cluster_blocks > 1)
+        attributes[num_attributes++] = in_clusters(grid.cluster_blocks);
     const struct ftj_cu_launch_config launch = {
-        .grid_x = num_blocks,
+        .grid_x = grid.num_blocks,
         .grid_y = 1,
         .grid_z = 1,
         .block_x = module->num_threads,
@@ -244,21 +252,21 @@ ftj_status ftj_cuda_launch(struct ftj_backend *backend, const struct ftj_module 
         .block_z = 1,
         .smem_bytes = module->smem_bytes,
         .stream = stream,
-        .attributes = &overlapped,
-        .num_attributes = 1,
+        .attributes = attributes,
+        .num_attributes = num_attributes,
     };
     const int result =
-        module->overlaps_previous
+        num_attributes
             ? driver->cuLaunchKernelEx(&launch, module->function, arguments, NULL)
-            : driver->cuLaunchKernel(module->function, num_blocks, 1, 1, module->num_threads, 1, 1,
-                                     module->smem_bytes, stream, arguments, NULL);
+            : driver->cuLaunchKernel(module->function, grid.num_blocks, 1, 1, module->num_threads,
+                                     1, 1, module->smem_bytes, stream, arguments, NULL);
     if (result) {
         char answer[256];
         ftj_driver_result_text(driver, result, answer, sizeof(answer));
         status = ftj_fail(backend->log, FTJ_E_LAUNCH,
                           "cuLaunchKernel of %u blocks, %u threads and %u bytes of shared memory "
                           "each, on device %d: the driver answered %s",
-                          num_blocks, module->num_threads, module->smem_bytes,
+                          grid.num_blocks, module->num_threads, module->smem_bytes,
                           backend->device.ordinal, answer);
     }
     ftj_cuda_leave(backend, pushed);

@@ -28,7 +28,7 @@ ftj_status ftj_cuda_module_load(struct ftj_backend *backend, const struct ftj_by
                                 const struct ftj_config *config, struct ftj_module *module);
 void ftj_cuda_module_unload(struct ftj_backend *backend, struct ftj_module *module);
 ftj_status ftj_cuda_launch(struct ftj_backend *backend, const struct ftj_module *module,
-                           uint32_t num_blocks, const void *params, size_t params_bytes,
+                           struct ftj_grid grid, const void *params, size_t params_bytes,
                            struct CUstream_st *stream);
 ftj_status ftj_cuda_tensor_encode(struct ftj_backend *backend, const ftj_tensor *tensor,
                                   ftj_tensor_map *map);

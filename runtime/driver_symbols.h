@@ -122,12 +122,14 @@ enum {
 #define FTJ_CU_STREAM_PER_THREAD ((struct CUstream_st *)2)
 
 /* cuLaunchKernelEx: the driver's CUlaunchConfig and CUlaunchAttribute. */
+#define FTJ_CU_LAUNCH_CLUSTER_DIMENSION  4 /* value: blocks of a cluster */
 #define FTJ_CU_LAUNCH_PROGRAMMATIC_ORDER 6 /* value: start before the previous kernel has ended */
 struct ftj_cu_launch_attribute {
     int id;
     int padding;
     union {
         int allowed;
+        unsigned int cluster[3];
         char bytes[64];
     } value;
 };

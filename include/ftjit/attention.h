@@ -63,7 +63,7 @@ typedef struct ftj_attention_desc {
     uint32_t window;         ///< visible keys, the query's own included; 0: all
     uint32_t max_blocks;     ///< most blocks a decode or an extend may use, to leave room for other
                              ///< work or to force coarser splits; 0: fill the device. Where an
-                             ///< extend's blocks work in pairs: whole pairs, at least one
+                             ///< extend's blocks work in pairs: whole pairs
     uint32_t short_queries;  ///< of FTJ_OP_EXTEND, 0 to 64: calls whose requests have at most so
                              ///< many queries each (2 to 8 of a speculative decode) run through
                              ///< decode's kernels, at about the cost of a decode; 0 or 1: none do.
@@ -199,8 +199,10 @@ typedef struct ftj_extend_args {
     uint32_t num_queries;     ///< TQ, at least qo_indptr[B]; rows past that are left as they are;
                               ///< 0 launches nothing; at most 2^30 / (HQ / H)
     uint32_t max_queries;     ///< the most queries that a request of this call, or of its replays,
-                              ///< has. With desc.short_queries it chooses the kernels: decode's
-                              ///< up to that many, extend's above it; 0: not known, decode's if
+                              ///< has; 0: not known. It says whether blocks of an extend can work
+                              ///< in pairs; not known, they can if TQ queries of one request could.
+                              ///< With desc.short_queries it chooses the kernels: decode's up to
+                              ///< that many, extend's above it; not known, decode's if
                               ///< TQ <= B * short_queries. Wrong, it costs time, no result
     const void *q;            ///< [TQ, HQ, D] dtype, unit stride in D, rows aligned to 16 bytes
     int64_t q_token_stride;   ///< elements; 0: HQ * D

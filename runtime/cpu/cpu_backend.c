@@ -44,6 +44,7 @@ static ftj_status module_load(struct ftj_backend *backend, const struct ftj_byte
         .smem_bytes = config->smem_bytes,
         .blocks_per_sm = 1,
         .cluster_blocks = cluster_blocks,
+        .num_clusters = cluster_blocks > 1 ? backend->device.num_sms / cluster_blocks : 0,
     };
     return FTJ_OK;
 }
@@ -56,7 +57,7 @@ static void module_unload(struct ftj_backend *backend, struct ftj_module *module
 }
 
 static ftj_status launch(struct ftj_backend *backend, const struct ftj_module *module,
-                         uint32_t num_blocks, const void *params, size_t params_bytes,
+                         struct ftj_grid grid, const void *params, size_t params_bytes,
                          struct CUstream_st *stream)
 {
     (void)stream;
@@ -66,20 +67,21 @@ static ftj_status launch(struct ftj_backend *backend, const struct ftj_module *m
                         "params_bytes is %zu; the kernel was compiled for %u", params_bytes,
                         entry->params_bytes);
     }
-    if (num_blocks % module->cluster_blocks) {
+    const uint32_t cluster_blocks = grid.cluster_blocks ? grid.cluster_blocks : 1;
+    if (grid.num_blocks % cluster_blocks) {
         return ftj_fail(backend->log, FTJ_E_LAUNCH,
                         "%u blocks are no whole clusters of %u, which the kernel is launched in",
-                        num_blocks, module->cluster_blocks);
+                        grid.num_blocks, cluster_blocks);
     }
-    const struct ftj_cpu_grid grid = {
+    const struct ftj_cpu_grid run = {
         .entry = entry,
         .params = params,
-        .num_blocks = num_blocks,
+        .num_blocks = grid.num_blocks,
         .num_threads = module->num_threads,
         .smem_bytes = module->smem_bytes,
-        .cluster_blocks = module->cluster_blocks,
+        .cluster_blocks = cluster_blocks,
     };
-    return ftj_cpu_grid_run(backend->state, &grid, backend->log);
+    return ftj_cpu_grid_run(backend->state, &run, backend->log);
 }
 
 static ftj_status tensor_encode(struct ftj_backend *backend, const ftj_tensor *tensor,

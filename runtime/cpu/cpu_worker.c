@@ -175,7 +175,9 @@ ftj_status ftj_cpu_worker_prepare(struct ftj_cpu_worker *worker, const ftj_cpu_e
     worker->params = params;
     worker->num_threads = num_threads;
     worker->cluster_blocks = cluster_blocks;
-    worker->block = (ftj_cpu_block){.calls = &ftj_cpu_worker_calls, .shared_bytes = smem_bytes};
+    worker->block = (ftj_cpu_block){.calls = &ftj_cpu_worker_calls,
+                                    .shared_bytes = smem_bytes,
+                                    .cluster_blocks = cluster_blocks};
     /* The host thread may be another one than last time. */
     worker->scheduler = (struct ftj_cpu_context){0};
     return prepare_shared(worker, smem_bytes) && prepare_fibres(worker) ? FTJ_OK : FTJ_E_NO_MEMORY;

@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 /* Raised with every change below; a shared object of another number is refused. */
-#define FTJ_CPU_ABI        4
+#define FTJ_CPU_ABI        5
 
 #define FTJ_CPU_WARP_LANES 32
 #define FTJ_CPU_GROUP      128 /* threads of a warpgroup */
@@ -76,8 +76,9 @@ struct ftj_cpu_block {
     uint32_t thread_index; /* of the thread that is running */
     uint32_t block_index;
     uint32_t num_blocks;
-    uint32_t cluster_rank; /* 0 where there are no clusters */
-    uint32_t first_group;  /* its first warpgroup among those of the cluster */
+    uint32_t cluster_blocks; /* 1 where there are no clusters */
+    uint32_t cluster_rank;   /* 0 there */
+    uint32_t first_group;    /* its first warpgroup among those of the cluster */
 };
 
 /* The one symbol of a kernel's shared object. */

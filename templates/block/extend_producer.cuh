@@ -62,7 +62,7 @@ struct ExtendProducer {
             // Of this warp alone. Without, ptxas takes its lanes for parted from here on, and so
             // they may be; a sync_warp() does not tell it otherwise.
             ptx::sync_group(own_barrier + warp, warp_size);
-            if (order.end == order.unit.tile)
+            if (kept(order.end == order.unit.tile))
                 return;
             if constexpr (Rings::by_tensor) {
                 const auto keys = TileKeys::of(order.unit);
@@ -77,7 +77,7 @@ struct ExtendProducer {
                 const auto keys = TileKeys::of(order.unit);
                 uint32_t first = 2 * order.first();
                 if constexpr (has_codes) {
-                    const uint32_t end = 2 * min_of(order.end, keys.cached_tiles);
+                    const uint32_t end = kept(2 * min_of(order.end, keys.cached_tiles));
                     feed_codes(p, order, keys, end, codes, peer, tiles);
                     first = max_of(first, end);
                     if (first < 2 * order.end)
@@ -95,6 +95,13 @@ struct ExtendProducer {
 private:
     static constexpr uint32_t own_barrier = 8;  // that of warp 0, past the consumers'
     static constexpr uint32_t giver = 96;  // the thread that gives orders: one that brings queries
+
+    // Known to be uniform, and so is what follows from it: over nvfp4, whose two ways through the
+    // loop would else spill. Where nothing is, it is no faster.
+    static constexpr bool is_tight = Rings::has_peer && Codes::is_alike;
+    static __device__ __forceinline__ uint32_t kept(uint32_t v) {
+        return is_tight ? ptx::uniform(v) : v;
+    }
 
     static __device__ __forceinline__ void bring_queries(const ftj_extend_params& p,
                                                          const Order& order,
@@ -262,10 +269,12 @@ private:
                                                       typename Rings::TileCursor& tiles) {
         static_assert(Codes::stride == 1 || !has_values, "all warps copy 16-bit rows of a tile");
         const Unit& unit = order.unit;
-        const uint32_t first = 2 * order.first();
+        const uint32_t first = kept(2 * order.first());
         if (first >= end)
             return;
-        const bool is_paired = Rings::has_peer && ptx::uniform(order.is_paired);
+        bool is_paired = Rings::has_peer && order.is_paired;
+        if constexpr (Rings::has_peer && !is_tight)
+            is_paired = ptx::uniform(is_paired);
         if (is_paired)
             peer.begin(tiles.stage);
         else

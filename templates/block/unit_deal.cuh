@@ -34,9 +34,6 @@ struct UnitDeal {
     static constexpr uint32_t max_blocks = 144;  // others get nothing; no Hopper has as many SMs
     static constexpr uint32_t min_share = 2;     // of the cut, a block's
     static constexpr uint32_t unit_cost = 3;     // to start one, in tiles
-    // Blocks of a cluster get neighbouring query tiles in a round, and walk the keys of both.
-    static constexpr uint32_t cluster = Config::has_peer ? 2 : 1;
-    using InRounds = RoundUnits<cluster>;
     // Costs: of all units; of short requests', when they are dealt whole; of what is neither so nor
     // in rounds.
     enum Kind { all, whole, rest, num_kinds };
@@ -63,7 +60,8 @@ struct UnitDeal {
     uint16_t is_paired;  // the other block of the cluster has one of the same keys
 
     Divisor blocks;
-    uint32_t has_rounds;
+    RoundUnits<Config::has_peer> in_order;  // those in rounds
+    uint16_t has_rounds;
     LongRequests::Place rounds;  // where the block stands in them
     // The block's range at hand: of units that are dealt whole, then of the cut.
     uint32_t left;         // of it, in cost
@@ -91,7 +89,8 @@ struct UnitDeal {
         if (ptx::thread_index() == 0) {
             to.is_whole = to.has_rounds = to.is_taken = 1;
             to.owed = unit_cost;
-            to.blocks = Divisor::of(min_of(ptx::num_blocks(), max_blocks) / cluster * cluster);
+            to.in_order.init();
+            to.blocks = Divisor::of(to.in_order.in_pairs(min_of(ptx::num_blocks(), max_blocks)));
         }
         ptx::sync_block();
         // The threads count the query tiles of their requests, then what their shares of all query
@@ -113,7 +112,7 @@ struct UnitDeal {
                 break;
             sums.add_up();
             if (pass == 0) {
-                if (cluster > 1 && ptx::thread_index() == 0)
+                if (to.in_order.pairs() && ptx::thread_index() == 0)
                     to.longs.sort();
                 sums.share_query_tiles();
             }
@@ -128,10 +127,10 @@ struct UnitDeal {
         const bool in_rounds =
             has_rounds && ptx::block_index() < blocks.number && next_of_rounds(p, index);
         bool in_range = !in_rounds && has_rounds;
-        if constexpr (cluster > 1)
-            is_paired = in_rounds;
+        const uint32_t paired = in_rounds ? in_order.pairs() : 0;
+        is_paired = uint16_t(paired);
         if (in_rounds || step(p, index, in_range))
-            go(p, in_rounds ? unit : cut, index, in_range, cluster > 1 && in_rounds);
+            go(p, in_rounds ? unit : cut, index, in_range, paired);
         if (in_rounds || left <= least()) {
             end = in_rounds ? unit.tiles : unit.tile;
             return;
@@ -166,14 +165,14 @@ private:
     // The first so many query tiles of a request.
     __device__ __forceinline__ uint32_t round_tiles(const ftj_extend_params& p,
                                                     uint32_t rounds) const {
-        return InRounds::tiles(rounds * blocks.number, by_heads(p));
+        return in_order.tiles(rounds * blocks.number, by_heads(p));
     }
     static __device__ __forceinline__ uint32_t cost_of(const Unit& unit) {
         return unit.tiles + unit_cost;
     }
     // Of that, what two blocks save that walk the same keys.
-    static __device__ __forceinline__ uint32_t saved_of(const Unit& unit) {
-        return cluster > 1 ? unit.tiles / 16 : 0;
+    __device__ __forceinline__ uint32_t saved_of(const Unit& unit) const {
+        return in_order.pairs() ? unit.tiles / 16 : 0;
     }
 
     // Counts query tiles, and lists the requests that are dealt in rounds.
@@ -221,15 +220,15 @@ private:
     // What units of a query tile that is dealt in rounds cost the blocks that get them.
     __device__ __forceinline__ void add_rounds(const Unit& at, uint32_t heads) {
         const uint32_t cost = cost_of(at) - saved_of(at);
-        if constexpr (cluster > 1)
+        if (in_order.pairs())
             ptx::atomic_add(&saved, heads * saved_of(at));
-        uint32_t place = InRounds::first(at.index, heads);
+        uint32_t place = in_order.first(at.index, heads);
         uint32_t round = blocks.divide(place);
         place -= round * blocks.number;
 #pragma unroll 1
         for (uint32_t head = 0; head < heads; head++) {
             ptx::atomic_add(&shares[round % 2 ? blocks.number - 1 - place : place], cost);
-            place += cluster;
+            place += in_order.apart();
             if (place >= blocks.number)
                 place -= blocks.number, round++;
         }
@@ -266,13 +265,13 @@ private:
 #pragma unroll 1
         for (uint32_t next = 2; next-- > 0;) {
             share = equal.begin(block + next) - share;
-            if constexpr (cluster > 1)
+            if (in_order.pairs())
                 beside_rounds = of_rounds.begin(block + next) - beside_rounds;
             begin = of_short.begin(block + next);
             of_whole = begin - of_whole;
         }
         share = 0 - share, of_whole = 0 - of_whole;
-        beside_rounds = cluster > 1 ? 0 - beside_rounds : share;
+        beside_rounds = in_order.pairs() ? 0 - beside_rounds : share;
         uint64_t had = 0;
         if (block < blocks.number) {
             had = shares[block] + of_whole;
@@ -313,11 +312,11 @@ private:
     // `index`. False: the block has had its units of all rounds.
     __device__ __forceinline__ bool next_of_rounds(const ftj_extend_params& p, uint32_t& index) {
         uint32_t mine;
-        if (!longs.next<InRounds>(blocks, by_heads(p), rounds, mine))
+        if (!longs.next(in_order, blocks, by_heads(p), rounds, mine))
             return false;
         stand_before(unit, longs.requests[rounds.request]);
-        index = InRounds::index(mine, by_heads(p));
-        unit.head = InRounds::head(mine, by_heads(p));
+        index = in_order.index(mine, by_heads(p));
+        unit.head = in_order.head(mine, by_heads(p));
         unit.tile = 0;
         return true;
     }

@@ -14,23 +14,37 @@ FTJ_DEVICE uint32_t rounds_of(uint32_t units, const Divisor& blocks) {
 }
 
 // The order in which blocks get the units of such a request: through its query tiles, all kv heads
-// of each; where blocks are in clusters, those of a kv head that follow each other in as many query
-// tiles as a cluster has blocks.
-template <uint32_t cluster>
+// of each. Where blocks work in pairs, those of a kv head in two query tiles that follow each
+// other: then the two blocks of a cluster walk the keys of both.
+template <bool can_pair>
 struct RoundUnits {
+    uint16_t is_of_clusters;  // 1: the launch is
+
+    __device__ __forceinline__ void init() {
+        if constexpr (can_pair)
+            is_of_clusters = uint16_t(ptx::cluster_blocks() - 1);
+    }
+    // 1: blocks work in pairs. 0: the kernel has none, or this launch.
+    __device__ __forceinline__ uint32_t pairs() const { return can_pair ? is_of_clusters : 0; }
+    // Of so many, those that do, or all.
+    __device__ __forceinline__ uint32_t in_pairs(uint32_t count) const {
+        return count >> pairs() << pairs();
+    }
+
     // Query tiles that have no more than so many units.
-    static __device__ __forceinline__ uint32_t tiles(uint32_t units, const Divisor& heads) {
-        return heads.divide(units / cluster) * cluster;
+    __device__ __forceinline__ uint32_t tiles(uint32_t units, const Divisor& heads) const {
+        return heads.divide(units >> pairs()) << pairs();
     }
-    // Of a query tile's first head. Those of the others are `cluster` apart.
-    static __device__ __forceinline__ uint32_t first(uint32_t index, uint32_t heads) {
-        return index / cluster * cluster * heads + index % cluster;
+    // Of a query tile's first head. Those of the others are apart() from one another.
+    __device__ __forceinline__ uint32_t first(uint32_t index, uint32_t heads) const {
+        return in_pairs(index) * heads + (index & pairs());
     }
-    static __device__ __forceinline__ uint32_t index(uint32_t unit, const Divisor& heads) {
-        return heads.divide(unit / cluster) * cluster + unit % cluster;
+    __device__ __forceinline__ uint32_t apart() const { return 1 + pairs(); }
+    __device__ __forceinline__ uint32_t index(uint32_t unit, const Divisor& heads) const {
+        return tiles(unit, heads) + (unit & pairs());
     }
-    static __device__ __forceinline__ uint32_t head(uint32_t unit, const Divisor& heads) {
-        return unit / cluster - heads.divide(unit / cluster) * heads.number;
+    __device__ __forceinline__ uint32_t head(uint32_t unit, const Divisor& heads) const {
+        return (unit >> pairs()) - heads.divide(unit >> pairs()) * heads.number;
     }
 };
 
@@ -53,7 +67,7 @@ struct LongRequests {
         if (place < most)
             requests[place] = request, rounds[place] = uint16_t(its_rounds);
     }
-    // In order, by one thread: blocks of a cluster take them alike.
+    // In order, by one thread: the blocks of a pair take them alike.
     __device__ __forceinline__ void sort() {
         const uint32_t end = min_of(count, most);
 #pragma unroll 1
@@ -70,12 +84,12 @@ struct LongRequests {
     // To the next unit of this block, of the request it is in then. In every other round blocks
     // take units from the last to the first.
     template <class InRounds>
-    __device__ __forceinline__ bool next(const Divisor& blocks, const Divisor& heads, Place& at,
-                                         uint32_t& unit) const {
+    __device__ __forceinline__ bool next(const InRounds& all, const Divisor& blocks,
+                                         const Divisor& heads, Place& at, uint32_t& unit) const {
 #pragma unroll 1
         for (; at.request < count; at.request++, at.round = 0) {
             const uint32_t units =
-                InRounds::tiles(rounds[at.request] * blocks.number, heads) * heads.number;
+                all.tiles(rounds[at.request] * blocks.number, heads) * heads.number;
 #pragma unroll 1
             while (at.round * blocks.number < units) {
                 const uint32_t round = at.round++, block = ptx::block_index();

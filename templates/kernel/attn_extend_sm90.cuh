@@ -64,7 +64,7 @@ struct AttnExtendSm90 {
             pointer<Split>(p.splits)[ptx::block_index()].parts = 0;
             Rings::init();
         }
-        if constexpr (Rings::has_peer)
+        if (work.in_order.pairs())
             ptx::sync_cluster();
         else
             ptx::sync_block();

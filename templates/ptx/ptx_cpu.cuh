@@ -8,7 +8,6 @@
 #define __global__
 #define __grid_constant__
 #define __launch_bounds__(...)
-#define __cluster_dims__(...)
 #define __forceinline__ inline __attribute__((always_inline))
 #define __noinline__    __attribute__((noinline))
 #define FTJ_DEVICE      static __device__ __forceinline__

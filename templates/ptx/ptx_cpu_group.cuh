@@ -77,6 +77,7 @@ template <int registers>
 FTJ_DEVICE void setmaxnreg_inc() {}
 
 // ---- clusters ----------------------------------------------------------------------------------
+FTJ_DEVICE uint32_t cluster_blocks() { return running_block->cluster_blocks; }
 FTJ_DEVICE uint32_t cluster_rank() { return running_block->cluster_rank; }
 FTJ_DEVICE uint32_t peer_shared(uint32_t address) {
     return address ^ FTJ_CPU_SHARED_BASE(0u) ^ FTJ_CPU_SHARED_BASE(1u);

@@ -104,9 +104,16 @@ FTJ_DEVICE void fence_proxy_async_shared() {
 }
 
 // ---- clusters ----------------------------------------------------------------------------------
-// The blocks 2 i and 2 i + 1 of a kernel of clusters run side by side, on SMs of their own. An
+// The blocks 2 i and 2 i + 1 of a launch of clusters run side by side, on SMs of their own. An
 // address of the other's shared memory serves only the functions here that say so. Of the second,
 // the addresses of its own have its rank in bit 24: they fit no descriptor as they are.
+
+// %cluster_nctarank: the blocks of a cluster, 2, or 1 in a launch without. PTX ISA 7.8.
+FTJ_DEVICE uint32_t cluster_blocks() {
+    uint32_t blocks;
+    asm("mov.u32 %0, %%cluster_nctarank;" : "=r"(blocks));
+    return blocks;
+}
 
 // %cluster_ctarank: which of the two this block is. PTX ISA 7.8.
 FTJ_DEVICE uint32_t cluster_rank() {

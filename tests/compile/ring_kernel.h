@@ -70,7 +70,7 @@
     "#include \"block/types.cuh\"\n"                                                               \
     "using namespace ftj;\n"                                                                       \
     "struct Params { uint64_t out; };\n"                                                           \
-    "extern \"C\" __global__ __launch_bounds__(128) __cluster_dims__(2, 1, 1)\n"                   \
+    "extern \"C\" __global__ __launch_bounds__(128)\n"                                             \
     "void ftj_ring(const __grid_constant__ Params params) {\n"                                     \
     "    uint32_t* const out = pointer<uint32_t>(params.out);\n"                                   \
     "    const uint32_t thread = ptx::thread_index();\n"                                           \

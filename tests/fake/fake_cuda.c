@@ -9,18 +9,16 @@
 #include "fake_calls.h"
 #include "templates/block/params.h"
 
-#define MAX_DEVICES   8
-#define MAX_CONTEXTS  16
-#define MAX_DEPTH     16
-#define MACHINE_CUDA  190
-#define BLOCKS_PER_SM 4
+#define MAX_DEVICES  8
+#define MAX_CONTEXTS 16
+#define MAX_DEPTH    16
+#define MACHINE_CUDA 190
 
 static struct CUctx_st primary[MAX_DEVICES];
 static struct CUctx_st others[MAX_CONTEXTS];
 static int num_others;
 static _Atomic int num_retained;
 static _Atomic int num_modules;
-static struct fake_launch last_launch;
 
 static _Thread_local struct CUctx_st *stack[MAX_DEPTH];
 static _Thread_local int depth;
@@ -57,11 +55,6 @@ static bool is_device(int device)
 unsigned int fake_cuda_calls(const char *symbol)
 {
     return fake_calls_of(symbol);
-}
-
-const struct fake_launch *fake_cuda_last_launch(void)
-{
-    return &last_launch;
 }
 
 struct CUctx_st *fake_cuda_context(int device)
@@ -303,91 +296,4 @@ int cuFuncLoad(struct CUfunc_st *function)
 {
     (void)function;
     return fake_begin_in_context("cuFuncLoad");
-}
-
-int cuFuncSetAttribute(struct CUfunc_st *function, int attribute, int value)
-{
-    const int result = fake_begin_in_context("cuFuncSetAttribute");
-    if (result || attribute != FTJ_CU_FUNC_MAX_DYNAMIC_SMEM || value > 227 << 10)
-        return result ? result : INVALID_VALUE;
-    function->max_dynamic_smem = value;
-    return 0;
-}
-
-int cuOccupancyMaxActiveBlocksPerMultiprocessor(int *num_blocks, struct CUfunc_st *function,
-                                                int num_threads, size_t smem_bytes)
-{
-    const int result = fake_begin_in_context("cuOccupancyMaxActiveBlocksPerMultiprocessor");
-    const bool fits = num_threads <= 1024 && smem_bytes <= (size_t)function->max_dynamic_smem;
-    *num_blocks = fits ? BLOCKS_PER_SM : 0;
-    return result;
-}
-
-/* Two blocks to a cluster, of neighbours that FAKE_CUDA_ODD_SMS says some SMs lack. */
-int cuOccupancyMaxActiveClusters(int *num_clusters, struct CUfunc_st *function,
-                                 const struct ftj_cu_launch_config *config)
-{
-    const int result = fake_begin_in_context("cuOccupancyMaxActiveClusters");
-    const bool fits = config->block_x <= 1024 && config->num_attributes == 0 &&
-                      config->smem_bytes <= (unsigned int)function->max_dynamic_smem;
-    const int num_sms = 132 - fake_number("FAKE_CUDA_ODD_SMS", 0);
-    *num_clusters = fits ? num_sms * BLOCKS_PER_SM / 2 : 0;
-    return result;
-}
-
-int cuLaunchKernel(struct CUfunc_st *function, unsigned int grid_x, unsigned int grid_y,
-                   unsigned int grid_z, unsigned int block_x, unsigned int block_y,
-                   unsigned int block_z, unsigned int smem_bytes, struct CUstream_st *stream,
-                   void **arguments, void **extra)
-{
-    const int result = fake_begin_in_context("cuLaunchKernel");
-    if (result)
-        return result;
-    if (grid_x == 0 || grid_y != 1 || grid_z != 1 || block_x == 0 || block_x > 1024 ||
-        block_y != 1 || block_z != 1 || !arguments || extra ||
-        smem_bytes > (unsigned int)function->max_dynamic_smem)
-        return INVALID_VALUE;
-    if (function->module->context != fake_current() ||
-        (stream && stream->context != fake_current()))
-        return FTJ_CU_ERROR_INVALID_HANDLE;
-
-    struct fake_launch launch = {.num_blocks = grid_x,
-                                 .num_threads = block_x,
-                                 .smem_bytes = smem_bytes,
-                                 .stream = stream,
-                                 .params_bytes = function->params_bytes};
-    memcpy(launch.params, arguments[0], launch.params_bytes);
-    last_launch = launch;
-    return 0;
-}
-
-/* The map is the tensor that was described, for a test to read. */
-int cuTensorMapEncodeTiled(void *map, int type, uint32_t rank, void *address, const uint64_t *dims,
-                           const uint64_t *strides, const uint32_t *box,
-                           const uint32_t *element_strides, int interleave, int swizzle,
-                           int l2_promotion, int fill)
-{
-    const int result = fake_begin_in_context("cuTensorMapEncodeTiled");
-    if (result)
-        return result;
-    if ((uintptr_t)map % 128 || (uintptr_t)address % 16 || rank != 4 ||
-        type != FTJ_CU_TENSOR_UINT16 || interleave != FTJ_CU_TENSOR_INTERLEAVE_NONE ||
-        swizzle != FTJ_CU_TENSOR_SWIZZLE_128B || l2_promotion < 0 || fill < 0 || box[0] != 64)
-        return INVALID_VALUE;
-    for (uint32_t i = 0; i < rank; i++) {
-        if (!dims[i] || dims[i] > 1ull << 32 || !box[i] || box[i] > 256 || element_strides[i] != 1)
-            return INVALID_VALUE;
-        if (i && (strides[i - 1] % 16 || strides[i - 1] >> 40))
-            return INVALID_VALUE;
-    }
-    const ftj_tensor tensor = {.base = (uint64_t)(uintptr_t)address,
-                               .strides = {strides[0], strides[1], strides[2]},
-                               .dims = (uint32_t)dims[0],
-                               .slots = (uint32_t)dims[1],
-                               .heads = (uint32_t)dims[2],
-                               .pages = (uint32_t)dims[3],
-                               .box_dims = box[0],
-                               .box_slots = box[1]};
-    memcpy(map, &tensor, sizeof(tensor));
-    return 0;
 }

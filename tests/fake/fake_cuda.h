@@ -29,6 +29,7 @@
 
 struct fake_launch {
     unsigned int num_blocks;
+    unsigned int cluster_blocks; /* 1: alone */
     unsigned int num_threads;
     unsigned int smem_bytes;
     struct CUstream_st *stream;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Kernels of clusters of two blocks: the machine code says so, and the driver heeds it in a launch
- * of the old kind, in one that overlaps the kernel before, and in a graph. */
+/* Clusters of two blocks: a launch says so, one that overlaps the kernel before, too, and a graph
+ * that it was captured in. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,7 @@
 
 struct ring {
     struct ftj_module module;
-    uint32_t num_blocks;
+    struct ftj_grid grid;
     struct check_buffer out;
     struct CUstream_st *stream;
     uint32_t *words; /* owned: what was read */
@@ -49,8 +49,8 @@ static bool ring_init(struct ring *ring, struct check_row *row, bool overlaps)
     }
     if (!check_ok(row, load(row->ctx, overlaps, &ring->module), "the kernel"))
         return false;
-    ring->num_blocks = ftj_backend_grid(&row->ctx->backend, &ring->module, 0);
-    const size_t bytes = (size_t)ring->num_blocks * RING_THREADS * sizeof(uint32_t);
+    ring->grid = ftj_backend_clusters(&row->ctx->backend, &ring->module, 0);
+    const size_t bytes = (size_t)ring->grid.num_blocks * RING_THREADS * sizeof(uint32_t);
     ring->words = malloc(bytes);
     return ring->words && check_buffer_init(&ring->out, row, "out", bytes) &&
            check_ok(row, ftj_stream_create(row->ctx, &ring->stream), "ftj_stream_create");
@@ -68,9 +68,8 @@ static bool ring_launch(struct ring *ring, struct check_row *row)
 {
     const uint64_t out = (uintptr_t)ring->out.device;
     return check_ok(row,
-                    row->ctx->backend.ops->launch(&row->ctx->backend, &ring->module,
-                                                  ring->num_blocks, &out, sizeof(out),
-                                                  ring->stream),
+                    row->ctx->backend.ops->launch(&row->ctx->backend, &ring->module, ring->grid,
+                                                  &out, sizeof(out), ring->stream),
                     "launch");
 }
 
@@ -80,7 +79,7 @@ static void ring_check(struct ring *ring, struct check_row *row, const char *lau
     if (!check_ok(row, ftj_stream_synchronize(row->ctx, ring->stream), launch) ||
         !check_buffer_read(&ring->out, row, ring->words))
         return;
-    for (uint32_t i = 0; i < ring->num_blocks * RING_THREADS; i++) {
+    for (uint32_t i = 0; i < ring->grid.num_blocks * RING_THREADS; i++) {
         const uint32_t block = i / RING_THREADS;
         const uint32_t right = ring_expected(block, i % RING_THREADS);
         if (ring->words[i] != right)
@@ -101,8 +100,7 @@ static void check_launches(struct check_row *row, bool overlaps)
     ring_finish(&ring, row);
 }
 
-static void a_launch_of_the_old_kind_is_one_of_clusters(struct check_row *row,
-                                                        const struct gpu_driver *driver)
+static void a_launch_is_one_of_clusters(struct check_row *row, const struct gpu_driver *driver)
 {
     (void)driver;
     check_launches(row, false);
@@ -145,8 +143,9 @@ static void half_a_cluster_is_refused(struct check_row *row, const struct gpu_dr
     if (ring_init(&ring, row, false)) {
         const uint64_t out = (uintptr_t)ring.out.device;
         const struct ftj_backend_ops *ops = row->ctx->backend.ops;
+        const struct ftj_grid odd = {3, 2};
         check_refused(
-            row, ops->launch(&row->ctx->backend, &ring.module, 3, &out, sizeof(out), ring.stream),
+            row, ops->launch(&row->ctx->backend, &ring.module, odd, &out, sizeof(out), ring.stream),
             FTJ_E_LAUNCH, "3 blocks");
         if (ring_launch(&ring, row))
             ring_check(&ring, row, "the launch after");
@@ -157,8 +156,7 @@ static void half_a_cluster_is_refused(struct check_row *row, const struct gpu_dr
 int main(void)
 {
     static const struct gpu_test tests[] = {
-        {"a launch of the old kind is one of clusters",
-         a_launch_of_the_old_kind_is_one_of_clusters},
+        {"a launch is one of clusters", a_launch_is_one_of_clusters},
         {"so is one that overlaps the kernel before", so_is_one_that_overlaps},
         {"so is a graph's", so_is_a_graphs},
         {"half a cluster is refused", half_a_cluster_is_refused},

@@ -199,18 +199,28 @@ cleanup:
     layer_finish(&layer, row);
 }
 
-/* ---- a speculative decode ---- */
+/* ---- runs of queries: of a speculative decode, and longer ones ---- */
 
-#define NUM_RUNS 3
+#define NUM_RUNS      3
+#define NUM_RUN_STEPS 4
+#define SHORT_QUERIES 8
 
-static const struct run_step {
+struct run_step {
     uint32_t lengths[NUM_RUNS];
     uint32_t q_lens[NUM_RUNS];
-} run_steps[] = {
+};
+static const struct run_step short_steps[NUM_RUN_STEPS] = {
     {{4000, 300, 70}, {8, 8, 8}},
     {{3999, 1, 64}, {1, 1, 8}},
     {{0, 299, 2}, {2, 0, 3}},
     {{4000, 300, 70}, {8, 8, 8}},
+};
+/* Some of them are long enough for pairs of blocks, of which there are two; at last none. */
+static const struct run_step long_steps[NUM_RUN_STEPS] = {
+    {{2000, 200, 330}, {250, 3, 130}},
+    {{500, 70, 210}, {260, 1, 40}},
+    {{1990, 200, 330}, {250, 3, 130}},
+    {{1900, 3, 12}, {20, 2, 12}},
 };
 
 static void check_runs(struct extend_case *c, struct extend_device *device, struct graph *graph,
@@ -232,9 +242,11 @@ static void check_runs(struct extend_case *c, struct extend_device *device, stru
     extend_result_finish(&eager);
 }
 
-/* Captured with every run as long as it may be, replayed with others. */
-static void o20_one_graph_serves_every_run(struct check_row *row, const struct gpu_driver *driver)
+/* Captured at the first step, replayed at all of them. */
+static void replay_runs(struct check_row *row, const struct gpu_driver *driver,
+                        const struct run_step *run_steps, uint32_t max_queries)
 {
+    const bool are_short = max_queries == SHORT_QUERIES;
     struct extend_shape shape = {
         .attention = {.k_format = FTJ_KV_NVFP4,
                       .v_format = FTJ_KV_NVFP4,
@@ -243,8 +255,9 @@ static void o20_one_graph_serves_every_run(struct check_row *row, const struct g
                       .num_kv_heads = 2,
                       .group = 4,
                       .page_size = 64,
-                      .batch = NUM_RUNS},
-        .short_queries = 8,
+                      .batch = NUM_RUNS,
+                      .max_blocks = are_short ? 0 : 4},
+        .short_queries = are_short ? max_queries : 0,
     };
     memcpy(shape.attention.lengths, run_steps[0].lengths, sizeof(run_steps[0].lengths));
     memcpy(shape.q_lens, run_steps[0].q_lens, sizeof(run_steps[0].q_lens));
@@ -259,12 +272,13 @@ static void o20_one_graph_serves_every_run(struct check_row *row, const struct g
         !check_ok(row, ftj_stream_create(row->ctx, &stream), "ftj_stream_create") ||
         !gpu_ok(row, driver->begin_capture(stream, CAPTURE_THREAD_LOCAL), "cuStreamBeginCapture"))
         goto cleanup;
+    device.args.max_queries = max_queries;
     const bool launched =
         check_ok(row, ftj_attention_extend(device.attention.attn, &device.args, stream),
                  "ftj_attention_extend");
     if (!graph_end(&graph, row, driver, stream) || !launched)
         goto cleanup;
-    for (size_t i = 0; i < sizeof(run_steps) / sizeof(*run_steps); i++)
+    for (int i = 0; i < NUM_RUN_STEPS; i++)
         check_runs(&c, &device, &graph, row, driver, stream, &run_steps[i]);
 
 cleanup:
@@ -272,6 +286,18 @@ cleanup:
     ftj_stream_destroy(row->ctx, stream);
     extend_device_finish(&device, row);
     extend_case_finish(&c);
+}
+
+static void o20_one_graph_serves_every_run(struct check_row *row, const struct gpu_driver *driver)
+{
+    replay_runs(row, driver, short_steps, SHORT_QUERIES);
+}
+
+/* In pairs of blocks; and alone, by the word of who says that no run is long. */
+static void o20_one_graph_serves_long_runs(struct check_row *row, const struct gpu_driver *driver)
+{
+    replay_runs(row, driver, long_steps, 0);
+    replay_runs(row, driver, long_steps, 1);
 }
 
 /* The store alone: captured with slots of one step, replayed with those of another. */
@@ -354,6 +380,8 @@ int main(void)
     static const struct gpu_test tests[] = {
         {"O20 one graph serves every length", o20_one_graph_serves_every_length},
         {"O20 one graph serves every run of queries", o20_one_graph_serves_every_run},
+        {"O20 one graph serves long runs, by pairs of blocks or not",
+         o20_one_graph_serves_long_runs},
         {"T31 a captured store follows its slots", t31_a_store_follows_its_slots},
         {"T34 a capture survives an attention that is not built",
          t34_nothing_is_compiled_in_a_capture},

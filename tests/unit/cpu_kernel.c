@@ -82,7 +82,8 @@ ftj_status cpu_kernel_launch(struct cpu_kernel *kernel, uint32_t num_blocks, con
                              void *out)
 {
     const struct params params = {.in = (uintptr_t)in, .out = (uintptr_t)out};
-    return kernel->backend.ops->launch(&kernel->backend, &kernel->module, num_blocks, &params,
+    const struct ftj_grid grid = {num_blocks, kernel->module.cluster_blocks};
+    return kernel->backend.ops->launch(&kernel->backend, &kernel->module, grid, &params,
                                        sizeof(params), NULL);
 }
 

@@ -89,8 +89,8 @@ Test(cpu_failures, params_of_another_size_are_refused)
     struct cpu_kernel kernel;
     const uint64_t params[3] = {0};
     cpu_kernel_init(&kernel, "", 32, 0);
-    cr_expect_eq(kernel.backend.ops->launch(&kernel.backend, &kernel.module, 1, params,
-                                            sizeof(params), NULL),
+    cr_expect_eq(kernel.backend.ops->launch(&kernel.backend, &kernel.module,
+                                            (struct ftj_grid){1, 1}, params, sizeof(params), NULL),
                  FTJ_E_LAUNCH);
     cr_expect_not_null(strstr(kernel.catcher.last, "params_bytes is 24"), "%s",
                        kernel.catcher.last);

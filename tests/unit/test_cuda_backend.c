@@ -165,7 +165,8 @@ Test(cuda_backend, restores_the_callers_context_after_every_call)
     expect("check_pointer", ops->check_pointer(&backend, "q", memory));
     expect("stream_create", ops->stream_create(&backend, &stream));
     expect("check_stream", ops->check_stream(&backend, stream));
-    expect("launch", ops->launch(&backend, &module, 1, &params, sizeof(params), stream));
+    expect("launch", ops->launch(&backend, &module, (struct ftj_grid){1, 1}, &params,
+                                 sizeof(params), stream));
     expect("stream_synchronize", ops->stream_synchronize(&backend, stream));
     expect("is_capturing", ops->is_capturing(&backend) ? FTJ_E_CAPTURE : FTJ_OK);
     ops->stream_destroy(&backend, stream);
@@ -189,7 +190,8 @@ Test(cuda_backend, restores_the_callers_context_after_a_failure)
     void *memory = NULL;
     cr_expect_eq(load(&module), FTJ_E_DRIVER);
     cr_expect_eq(current_context(), callers);
-    cr_expect_eq(backend.ops->launch(&backend, &module, 1, "", 1, NULL), FTJ_E_LAUNCH);
+    cr_expect_eq(backend.ops->launch(&backend, &module, (struct ftj_grid){1, 1}, "", 1, NULL),
+                 FTJ_E_LAUNCH);
     cr_expect_eq(current_context(), callers);
     cr_expect_eq(backend.ops->memory_alloc(&backend, 4, &memory), FTJ_E_DRIVER);
     cr_expect_eq(current_context(), callers);
@@ -298,7 +300,8 @@ Test(cuda_backend, launches_with_the_grid_and_the_bytes_it_is_given)
     memset(&params, 0x5a, sizeof(params));
     cr_assert_eq(load(&module), FTJ_OK);
     cr_assert_eq(backend.ops->stream_create(&backend, &stream), FTJ_OK);
-    cr_assert_eq(backend.ops->launch(&backend, &module, 65536, &params, sizeof(params), stream),
+    cr_assert_eq(backend.ops->launch(&backend, &module, (struct ftj_grid){65536, 1}, &params,
+                                     sizeof(params), stream),
                  FTJ_OK, "%s", catcher.last);
     const struct fake_launch *launch = last_launch();
     cr_expect_eq(launch->num_blocks, 65536);
@@ -309,7 +312,8 @@ Test(cuda_backend, launches_with_the_grid_and_the_bytes_it_is_given)
     cr_expect_arr_eq(launch->params, &params, sizeof(params));
 
     setenv("FAKE_CUDA_FAIL", "cuLaunchKernel:701", 1);
-    cr_expect_eq(backend.ops->launch(&backend, &module, 3, &params, sizeof(params), stream),
+    cr_expect_eq(backend.ops->launch(&backend, &module, (struct ftj_grid){3, 1}, &params,
+                                     sizeof(params), stream),
                  FTJ_E_LAUNCH);
     expect_said("3 blocks, 256 threads and 100000 bytes");
     expect_said("FAKE_ERROR_701 (701: as the test asked)");
@@ -334,7 +338,7 @@ Test(cuda_backend, reports_a_context_that_cannot_be_entered)
         setenv("FAKE_CUDA_FAIL", rows[i].failure, 1);
         const ftj_status statuses[] = {
             load(&module),
-            ops->launch(&backend, &module, 1, "", 1, NULL),
+            ops->launch(&backend, &module, (struct ftj_grid){1, 1}, "", 1, NULL),
             ops->check_pointer(&backend, "q", rows),
             ops->check_stream(&backend, (struct CUstream_st *)&module),
             ops->memory_alloc(&backend, 4, &memory),

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Kernels of clusters on the CUDA backend, against a fake driver: how many fit, and what a grid is.
- */
+/* Clusters on the CUDA backend, against a fake driver: how many fit, and how they are launched. */
 #include <criterion/criterion.h>
 #include <elf.h>
 #include <stdlib.h>
@@ -59,30 +58,32 @@ Test(cuda_cluster, grids_are_of_whole_clusters)
     static const struct {
         uint32_t num_sms;
         struct ftj_module module;
-        uint32_t most_blocks, grid;
+        uint32_t most_blocks, alone, in_clusters;
     } rows[] = {
-        {132, {.blocks_per_sm = 1, .cluster_blocks = 1}, 0, 132},
-        {132, {.blocks_per_sm = 2, .cluster_blocks = 1}, 0, 264},
-        {131, {.blocks_per_sm = 1, .cluster_blocks = 1}, 200, 131},
-        {131, {.blocks_per_sm = 1, .cluster_blocks = 1}, 7, 7},
-        {132, {.blocks_per_sm = 1, .cluster_blocks = 2}, 0, 132},
-        {131, {.blocks_per_sm = 1, .cluster_blocks = 2}, 0, 130},
-        {131, {.blocks_per_sm = 2, .cluster_blocks = 2}, 0, 262},
-        {131, {.blocks_per_sm = 1, .cluster_blocks = 2}, 7, 6},
-        {131, {.blocks_per_sm = 1, .cluster_blocks = 2}, 1, 2},
-        {1, {.blocks_per_sm = 1, .cluster_blocks = 2}, 0, 2},
-        {132, {.blocks_per_sm = 1, .cluster_blocks = 2, .num_clusters = 64}, 0, 128},
-        {132, {.blocks_per_sm = 1, .cluster_blocks = 2, .num_clusters = 64}, 127, 126},
+        {132, {.blocks_per_sm = 1, .cluster_blocks = 1}, 0, 132, 0},
+        {132, {.blocks_per_sm = 2, .cluster_blocks = 1}, 0, 264, 0},
+        {131, {.blocks_per_sm = 1, .cluster_blocks = 1}, 200, 131, 0},
+        {131, {.blocks_per_sm = 1, .cluster_blocks = 1}, 7, 7, 0},
+        {132, {.blocks_per_sm = 1, .cluster_blocks = 2, .num_clusters = 66}, 0, 132, 132},
+        {131, {.blocks_per_sm = 1, .cluster_blocks = 2, .num_clusters = 64}, 0, 131, 128},
+        {131, {.blocks_per_sm = 2, .cluster_blocks = 2, .num_clusters = 140}, 0, 262, 262},
+        {132, {.blocks_per_sm = 1, .cluster_blocks = 2, .num_clusters = 64}, 127, 127, 126},
+        {132, {.blocks_per_sm = 1, .cluster_blocks = 2, .num_clusters = 64}, 7, 7, 6},
+        {132, {.blocks_per_sm = 1, .cluster_blocks = 2, .num_clusters = 64}, 1, 1, 0},
+        {7, {.blocks_per_sm = 1, .cluster_blocks = 2, .num_clusters = 0}, 0, 7, 0},
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        const struct ftj_module *module = &rows[i].module;
         backend.device.num_sms = rows[i].num_sms;
-        cr_expect_eq(ftj_backend_grid(&backend, &rows[i].module, rows[i].most_blocks), rows[i].grid,
+        cr_expect_eq(ftj_backend_grid(&backend, module, rows[i].most_blocks), rows[i].alone,
                      "row %zu", i);
+        const struct ftj_grid grid = ftj_backend_clusters(&backend, module, rows[i].most_blocks);
+        cr_expect_eq(grid.num_blocks, rows[i].in_clusters, "row %zu: %u", i, grid.num_blocks);
     }
 }
 
-/* The machine code says it: a launch has nothing to tell the driver. */
-Test(cuda_cluster, is_launched_like_anything_else_by_as_many_as_fit)
+/* The same machine code either way: a launch tells the driver. */
+Test(cuda_cluster, is_what_a_launch_says)
 {
     const struct fake_launch *(*last_launch)(void);
     unsigned int (*calls)(const char *symbol);
@@ -94,12 +95,16 @@ Test(cuda_cluster, is_launched_like_anything_else_by_as_many_as_fit)
     cr_assert_eq(load(2, &module), FTJ_OK, "%s", catcher.last);
     cr_expect_eq(module.cluster_blocks, 2);
     cr_expect_eq(module.num_clusters, 4 * 128 / 2);
-    const uint32_t grid = ftj_backend_grid(&backend, &module, 0);
-    cr_expect_eq(grid, 4 * 128);
-    cr_expect_eq(backend.ops->launch(&backend, &module, grid, &params, sizeof(params), NULL),
-                 FTJ_OK);
-    cr_expect_eq(last_launch()->num_blocks, grid);
-    cr_expect_eq(calls("cuLaunchKernel"), 1);
+    const struct ftj_grid grids[] = {ftj_backend_clusters(&backend, &module, 0), {131, 1}, {9, 0}};
+    cr_expect_eq(grids[0].num_blocks, 4 * 128);
+    for (size_t i = 0; i < sizeof(grids) / sizeof(*grids); i++) {
+        cr_expect_eq(
+            backend.ops->launch(&backend, &module, grids[i], &params, sizeof(params), NULL),
+            FTJ_OK);
+        cr_expect_eq(last_launch()->num_blocks, grids[i].num_blocks);
+        cr_expect_eq(last_launch()->cluster_blocks, i == 0 ? 2 : 1);
+    }
+    cr_expect_eq(calls("cuLaunchKernelEx"), 1, "others have nothing to say");
     backend.ops->module_unload(&backend, &module);
 
     cr_assert_eq(load(1, &module), FTJ_OK);
@@ -108,14 +113,14 @@ Test(cuda_cluster, is_launched_like_anything_else_by_as_many_as_fit)
     backend.ops->module_unload(&backend, &module);
 }
 
-Test(cuda_cluster, that_fits_nowhere_is_refused_when_it_is_loaded)
+Test(cuda_cluster, that_fits_nowhere_is_never_launched)
 {
     struct ftj_module module;
     setenv("FAKE_CUDA_ODD_SMS", "132", 1);
-    cr_expect_eq(load(2, &module), FTJ_E_LAUNCH);
-    cr_expect(strstr(catcher.last, "a cluster of 2 blocks of 256 threads with 100000 bytes"), "%s",
-              catcher.last);
-    cr_expect_null(module.library);
+    cr_assert_eq(load(2, &module), FTJ_OK, "%s", catcher.last);
+    cr_expect_eq(module.num_clusters, 0);
+    cr_expect_eq(ftj_backend_clusters(&backend, &module, 0).num_blocks, 0);
+    backend.ops->module_unload(&backend, &module);
     setenv("FAKE_CUDA_FAIL", "cuOccupancyMaxActiveClusters", 1);
     cr_expect_eq(load(2, &module), FTJ_E_DRIVER);
     cr_expect_null(module.library);

@@ -58,8 +58,9 @@ static void close_session(void)
 
 static void run(struct params *params)
 {
-    cr_assert_eq(session.backend.ops->launch(&session.backend, &session.module, 1, params,
-                                             sizeof(*params), NULL),
+    cr_assert_eq(session.backend.ops->launch(&session.backend, &session.module,
+                                             (struct ftj_grid){1, 1}, params, sizeof(*params),
+                                             NULL),
                  FTJ_OK);
 }
 

@@ -120,7 +120,8 @@ static void run(struct ftj_backend *backend, struct ftj_module *module, struct d
         .unit_pieces = num_units && num_units < deal->blocks ? deal->blocks / num_units : 1,
         .block_units = num_units > deal->blocks ? (num_units + deal->blocks - 1) / deal->blocks : 1,
     };
-    cr_assert_eq(backend->ops->launch(backend, module, deal->blocks, &params, sizeof(params), NULL),
+    const struct ftj_grid grid = {.num_blocks = deal->blocks};
+    cr_assert_eq(backend->ops->launch(backend, module, grid, &params, sizeof(params), NULL),
                  FTJ_OK);
 }
 

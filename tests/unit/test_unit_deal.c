@@ -16,7 +16,7 @@
 #define PAIRED     (1u << 31)
 #define MOST_SHORT 512 /* keys of a request whose units may be dealt whole */
 
-/* Blocks alone, and in clusters of two. */
+/* Of a kernel for blocks alone, and of one that may be launched in clusters of two. */
 #define ALONE "#define HAS_PEER false\n"
 #define PAIRS "#define HAS_PEER true\n"
 
@@ -58,7 +58,7 @@ struct deal {
     uint32_t group;
     uint32_t window;
     uint32_t blocks;
-    bool in_pairs;
+    bool in_pairs; /* launched as clusters */
     int32_t lengths[MAX_BATCH];
     int32_t qo_indptr[MAX_BATCH + 1];
     struct part *parts; /* [blocks][MAX_PARTS], ended by one without tiles */
@@ -81,7 +81,8 @@ static void run(struct ftj_backend *backend, struct ftj_module *module, struct d
         .group_inverse = UINT32_MAX / deal->group,
         .block_rows = BLOCK_ROWS,
     };
-    cr_assert_eq(backend->ops->launch(backend, module, deal->blocks, &params, sizeof(params), NULL),
+    const struct ftj_grid grid = {deal->blocks, deal->in_pairs ? 2 : 1};
+    cr_assert_eq(backend->ops->launch(backend, module, grid, &params, sizeof(params), NULL),
                  FTJ_OK);
 }
 
@@ -228,7 +229,8 @@ struct session {
 
 static void open_session(struct session *session, const char *unit)
 {
-    const struct ftj_config config = {.num_threads = 384, .smem_bytes = 384 * 4 + 12 * 24 + 1024};
+    const struct ftj_config config = {
+        .num_threads = 384, .smem_bytes = 384 * 4 + 12 * 24 + 1024, .cluster_blocks = 2};
     *session = (struct session){0};
     cr_assert_eq(cpu_kernel_compile(unit, &session->log, &session->code), FTJ_OK);
     cr_assert_eq(ftj_cpu_backend_init(&session->backend, &(ftj_settings){.kind = FTJ_DEVICE_CPU},
@@ -307,4 +309,9 @@ Test(unit_deal, gives_every_tile_once_in_equal_shares)
 Test(unit_deal, gives_the_blocks_of_a_cluster_the_same_keys)
 {
     deal_all(UNIT(PAIRS), true);
+}
+
+Test(unit_deal, pairs_no_blocks_that_are_launched_alone)
+{
+    deal_all(UNIT(PAIRS), false);
 }

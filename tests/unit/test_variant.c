@@ -121,21 +121,3 @@ Test(variant, explanations_say_what_is_in_the_way)
         cr_expect_str_eq(why, rows[i].why, "%s", rows[i].variant);
     }
 }
-
-/* In the source, and so in the key: a launch needs to know nothing of it. */
-Test(variant, clusters_are_in_the_source_of_those_that_have_them_alone)
-{
-    const struct ftj_problem problem = problem_of(FTJ_KERNEL_STORE, FTJ_TABLE_BLOCKS, FTJ_KV_FP8);
-    for (uint32_t blocks = 0; blocks <= 2; blocks++) {
-        const struct ftj_device device = device_of("sm_90a", "");
-        struct ftj_config config;
-        const struct ftj_variant *chosen = ftj_variant_select(&problem, &device, &config);
-        struct ftj_source source;
-        config.cluster_blocks = blocks;
-        cr_assert_eq(ftj_source_init(&source, chosen, &problem, &config, &device), FTJ_OK);
-        const char *const said = strstr(source.text.data, "__cluster_dims__");
-        cr_expect_eq(said != NULL, blocks == 2, "%u blocks", blocks);
-        cr_expect(!said || strstr(said, "__cluster_dims__(2, 1, 1)\nvoid ftj_kv_store") == said);
-        ftj_source_finish(&source);
-    }
-}

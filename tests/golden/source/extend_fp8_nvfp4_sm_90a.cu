@@ -33,7 +33,6 @@ struct Config {
 };
 
 extern "C" __global__ __launch_bounds__(Config::num_threads, Config::min_blocks)
-__cluster_dims__(2, 1, 1)
 void ftj_attn_extend_sm90(const __grid_constant__ ftj_extend_params params) {
     ftj::AttnExtendSm90<Config>::run(params);
 }

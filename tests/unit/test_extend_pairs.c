@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: MIT */
+/* When an extend is launched in pairs of blocks, with a fake driver and a fake compiler. */
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/dynlib.h"
+#include "ftjit/memory.h"
+#include "library_copy.h"
+#include "log_catcher.h"
+#include "runtime/attention_state.h"
+#include "temp_dir.h"
+
+#define BLOCKS 8u
+
+static struct log_catcher catcher;
+static char dir[256];
+static ftj_context *ctx;
+static void *memory; /* all pointers of all calls */
+static unsigned int (*calls)(const char *symbol);
+
+static void set_up(void)
+{
+    temp_dir_init(dir);
+    setenv("FAKE_CUDA_ARCH", "90", 1);
+    setenv("FTJIT_CC", FTJIT_CC_PATH, 1);
+    const char *const names[] = {FAKE_CUDA_PATH, NULL};
+    struct ftj_text tried = {0};
+    const ftj_settings settings = {.driver_path = FAKE_CUDA_PATH,
+                                   .compiler_path = FAKE_NVRTC_PATH,
+                                   .cache_dir = dir,
+                                   .log = catch_sentence,
+                                   .log_data = &catcher,
+                                   .log_level = FTJ_LOG_WARNING};
+    cr_assert_eq(ftj_context_create(&settings, &ctx), FTJ_OK, "%s", catcher.last);
+    cr_assert_eq(ftj_memory_alloc(ctx, 65536, &memory), FTJ_OK, "%s", catcher.last);
+    void *address = ftj_dynlib_symbol(ftj_dynlib_open(names, &tried, NULL, 0), "fake_cuda_calls");
+    memcpy(&calls, &address, sizeof(address));
+    ftj_text_finish(&tried);
+}
+
+static void tear_down(void)
+{
+    ftj_memory_free(ctx, memory);
+    ftj_context_destroy(ctx);
+    temp_dir_finish(dir);
+}
+
+TestSuite(extend_pairs, .init = set_up, .fini = tear_down);
+
+/* A query tile is 48 queries of 4 heads each. */
+static ftj_attention *create(ftj_kv_format v_format, uint32_t max_blocks)
+{
+    ftj_attention *attn = NULL;
+    ftj_attention_desc desc = {.ops = FTJ_OP_EXTEND, .num_q_heads = 8, .max_blocks = max_blocks};
+    const ftj_kv_shape shape = {.k_format = FTJ_KV_FP8,
+                                .v_format = v_format,
+                                .num_kv_heads = 2,
+                                .head_dim = 128,
+                                .page_size = 64};
+    cr_assert_eq(ftj_kv_layout_init(&desc.kv, &shape), FTJ_OK);
+    cr_assert_eq(ftj_attention_create(ctx, &desc, &attn), FTJ_OK, "%s", catcher.last);
+    return attn;
+}
+
+/* Which only the driver's longer call can be told. */
+static bool is_in_pairs(ftj_attention *attn, uint32_t num_queries, uint32_t max_queries)
+{
+    const unsigned int before = calls("cuLaunchKernelEx");
+    const ftj_extend_args args = {
+        .cache = {.packed = memory, .num_pages = 7},
+        .requests = {.batch = 3, .lengths = memory, .block_table = memory, .block_table_stride = 1},
+        .qo_indptr = memory,
+        .num_queries = num_queries,
+        .max_queries = max_queries,
+        .q = memory,
+        .o = memory,
+        .workspace = memory,
+        .workspace_bytes = ftj_attention_workspace_bytes(attn),
+    };
+    cr_assert_eq(ftj_attention_extend(attn, &args, NULL), FTJ_OK, "%s", catcher.last);
+    return calls("cuLaunchKernelEx") - before == 1;
+}
+
+/* Eight blocks, two and a half rounds: twenty units, ten query tiles of two heads. */
+Test(extend_pairs, are_launched_where_a_request_may_be_dealt_in_rounds)
+{
+    static const struct {
+        uint32_t num_queries, max_queries;
+        bool in_pairs;
+    } rows[] = {
+        {9 * 48, 0, false},    {9 * 48 + 1, 0, true},    {9 * 48 + 1, 9 * 48, false},
+        {3000, 9 * 48, false}, {3000, 9 * 48 + 1, true}, {9 * 48, 9 * 48 + 1, false},
+        {3000, 128, false},    {3000, 0, true},          {1, 0, false},
+    };
+    ftj_attention *attn = create(FTJ_KV_NVFP4, BLOCKS);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)
+        cr_expect_eq(is_in_pairs(attn, rows[i].num_queries, rows[i].max_queries), rows[i].in_pairs,
+                     "row %zu", i);
+    ftj_attention_destroy(attn);
+}
+
+Test(extend_pairs, are_not_of_kernels_without)
+{
+    ftj_attention *attn = create(FTJ_KV_FP8, BLOCKS);
+    cr_expect_not(is_in_pairs(attn, 100000, 0));
+    ftj_attention_destroy(attn);
+}
+
+Test(extend_pairs, are_not_of_one_block)
+{
+    ftj_attention *attn = create(FTJ_KV_NVFP4, 1);
+    cr_expect_not(is_in_pairs(attn, 100000, 0));
+    ftj_attention_destroy(attn);
+}
+
+/* A part of a device may have no two SMs that are neighbours. */
+Test(extend_pairs, are_not_where_no_two_blocks_reach_each_other)
+{
+    setenv("FAKE_CUDA_ODD_SMS", "132", 1);
+    ftj_attention *attn = create(FTJ_KV_NVFP4, 0);
+    cr_expect_not(is_in_pairs(attn, 100000, 0));
+    ftj_attention_destroy(attn);
+}
