@@ -116,6 +116,8 @@ bool ftj_decode_fill_stages(const struct ftj_problem *problem, const struct ftj_
     if (budget < fixed + least * ring_row || !stage_holds_rows(problem, ring))
         return false;
     config->num_stages = (budget - fixed) / ring_row;
+    if (ring->most_stages && config->num_stages > ring->most_stages)
+        config->num_stages = ring->most_stages;
     if (config->num_stages > MAX_STAGES)
         config->num_stages = MAX_STAGES;
     config->smem_bytes = config->num_stages * ring_row + fixed;
