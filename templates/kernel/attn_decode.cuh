@@ -125,6 +125,7 @@ private:
             const Work work = range;
             const Cursor cursor = start_cursor(p, work, group, NewestPages{p, is_early}, ends);
             if (is_early) {
+                bring_near(p, work, cursor, ring);
                 ptx::sync_block();
                 follow_previous();
             }
@@ -145,6 +146,25 @@ private:
         // What is read from here on is known to be the same for a whole warp again: without, ptxas
         // had the range in registers of each lane's, and the loop of NVFP4 took 2 % longer.
         ptx::sync_block();
+    }
+
+    // The L2 is asked for a ring's first tiles while the kernel before still runs, whose last
+    // blocks leave memory idle. Not where there are few: what ends the kernel before would wait for
+    // them.
+    static __device__ __forceinline__ void bring_near(const ftj_decode_params& p, const Work& work,
+                                                      const Cursor& cursor,
+                                                      const typename Tile::Ring& ring) {
+        if constexpr (Tile::near_tiles > 0) {
+            constexpr uint32_t least_tiles = 8 * num_groups;
+            if (work.count < least_tiles || !ring.fills())
+                return;
+            Run segment = cursor.segment;
+            ring.bring_near(p.cache, ring_head(segment), cursor.place);
+            segment.tile += num_groups;
+            if (Tile::near_tiles > 1 && segment.tile < segment.tiles)
+                ring.bring_near(p.cache, ring_head(segment),
+                                find_tile(p, segment, NewestPages{p, true}));
+        }
     }
 
     // Where lanes copy rows, which is long, the first tiles are fetched by the main loop's own
