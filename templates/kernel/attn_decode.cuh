@@ -78,7 +78,7 @@ struct AttnDecode {
                   ptx::shared_address(smem + Smem::barriers) + of_ring * Tile::barrier_bytes);
         Query query;
         query.shared = ptx::shared_address(smem + Smem::query) + head_of_unit() * Query::head_bytes;
-        auto& range = *reinterpret_cast<Work*>(smem + Smem::range);
+        Work& range = shared_range();
         const uint32_t group = of_ring / (group_warps / Tile::ring_warps);
         if constexpr (Tile::is_early)
             start_early(p, range, smem + Smem::rows, group, ring, query);
@@ -95,6 +95,11 @@ private:
     static __device__ __forceinline__ void follow_previous() {
         Launch::wait_for_previous();
         Launch::let_next_start();  // not sooner: the combine reads lengths before it waits
+    }
+
+    // What is asked for once a unit stays there: it would have registers in the loop.
+    static __device__ __forceinline__ Work& shared_range() {
+        return *reinterpret_cast<Work*>(ptx::dynamic_shared() + Smem::range);
     }
 
     // The block's, by one warp.
@@ -222,7 +227,7 @@ private:
                             query.clear();
                             if (end == work.count)
                                 return;
-                            segment.next(p);
+                            segment.next(p, shared_range());
                             query.fetch(p, columns(p, segment));
                         });
             begin = end;
@@ -278,7 +283,7 @@ private:
         if (cursor.index >= work.count)
             return;
         while (cursor.index >= cursor.run_end) {
-            cursor.segment.next(p, ends);
+            cursor.segment.next(p, shared_range(), ends);
             cursor.segment.tile = cursor.index - cursor.run_end;
             cursor.run_end += cursor.segment.tiles;
         }
