@@ -25,6 +25,7 @@
 #define MERGE_BYTES         72u
 #define RANGE_BYTES         36u /* a block's range of tiles */
 #define RANGE_OF_RUNS_BYTES 44u
+#define STRIDE_BYTES        8u    /* from one of a block's units to the next */
 #define SMEM_RESERVED       1024u /* what the system keeps of an SM's memory for each block */
 
 static uint32_t divide_up(uint32_t a, uint32_t b)
@@ -82,12 +83,23 @@ bool ftj_decode_shares_query(const struct ftj_problem *problem, uint32_t n_tiles
     return n_tiles * problem->head_dim > REGISTER_BUDGET || (n_tiles > 1 && num_warps > WIDE_WARPS);
 }
 
+/* Whole units are dealt in turn (templates/block/segments.cuh) where bulk copies bring tiles of one
+ * head in 16 bits; of FP8 16 x 16384 lost by it what 64 x 4096 gained. */
+static bool takes_turns(const struct ftj_problem *problem, const struct ftj_config *config)
+{
+    const bool is_16bit = problem->k_format == FTJ_KV_16BIT && problem->v_format == FTJ_KV_16BIT;
+    return is_16bit && config->overlaps_previous && config->unit_heads == 1 &&
+           problem->run_queries <= 1;
+}
+
 /* Shared memory beside the ring: wide queries, of each warp what merging it takes (block/
  * merge_warps.cuh: maxima and sums of 8 rows, and an address), and the block's range of tiles. */
 static uint32_t fixed_bytes(const struct ftj_problem *problem, const struct ftj_decode_ring *ring,
                             const struct ftj_config *config)
 {
-    const uint32_t range = problem->run_queries > 1 ? RANGE_OF_RUNS_BYTES : RANGE_BYTES;
+    const uint32_t range = problem->run_queries > 1       ? RANGE_OF_RUNS_BYTES
+                           : takes_turns(problem, config) ? RANGE_BYTES + STRIDE_BYTES
+                                                          : RANGE_BYTES;
     if (ring->query_bytes)
         return ring->query_bytes + ring->merge_bytes + range;
     const uint32_t query =
@@ -116,6 +128,8 @@ bool ftj_decode_fill_stages(const struct ftj_problem *problem, const struct ftj_
     if (budget < fixed + least * ring_row || !stage_holds_rows(problem, ring))
         return false;
     config->num_stages = (budget - fixed) / ring_row;
+    if (ring->most_stages && config->num_stages > ring->most_stages)
+        config->num_stages = ring->most_stages;
     if (config->num_stages > MAX_STAGES)
         config->num_stages = MAX_STAGES;
     config->smem_bytes = config->num_stages * ring_row + fixed;
@@ -192,6 +206,7 @@ void ftj_write_decode_common(struct ftj_text *text, const struct ftj_problem *pr
         {"slot_table", problem->table == FTJ_TABLE_SLOTS},
         {"has_softcap", problem->has_softcap},
         {"has_runs", problem->run_queries > 1},
+        {"takes_turns", takes_turns(problem, config)},
     };
     for (size_t i = 0; i < sizeof(flags) / sizeof(*flags); i++)
         ftj_text_printf(text, "    static constexpr bool %s = %s;\n", flags[i].name,

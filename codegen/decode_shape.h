@@ -22,6 +22,7 @@ struct ftj_decode_ring {
     uint32_t stage_bytes;
     uint32_t warps;
     bool is_bulk;
+    uint32_t most_stages; /* 0: as many as fit */
     uint32_t query_bytes; /* of a block, and what its warps merge in; 0: those of mma.sync */
     uint32_t merge_bytes;
 };

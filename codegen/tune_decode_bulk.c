@@ -87,7 +87,8 @@ static uint32_t small_page_heads(const struct ftj_problem *problem, const struct
 }
 
 static bool fits_bulk(const struct ftj_problem *problem, const struct ftj_device *device,
-                      const struct ftj_decode_shape *shape, struct ftj_config *config)
+                      const struct ftj_decode_shape *shape, uint32_t most_stages,
+                      struct ftj_config *config)
 {
     const uint32_t stage_bytes = bulk_stage_bytes(problem, shape->tile_tokens);
     if (!ftj_decode_has_registers(problem, config, shape, 0))
@@ -100,7 +101,8 @@ static bool fits_bulk(const struct ftj_problem *problem, const struct ftj_device
         config->group_parts > 1 ? config->group_parts : small_page_heads(problem, config);
     const struct ftj_decode_ring ring = {.stage_bytes = stage_bytes,
                                          .warps = shape->warps_per_tile * config->group_parts,
-                                         .is_bulk = true};
+                                         .is_bulk = true,
+                                         .most_stages = most_stages};
     return stage_bytes &&
            ftj_decode_fill_stages(problem, device, &ring, shape->least_stages, config);
 }
@@ -134,19 +136,23 @@ static bool fits_parts(const struct ftj_problem *problem, const struct ftj_devic
     if (!is_two_parts(problem))
         return false;
     config->group_parts = 2;
-    if ((is_16bit && fits_bulk(problem, device, &shapes[0], config)) ||
-        fits_bulk(problem, device, &shapes[1], config))
+    if ((is_16bit && fits_bulk(problem, device, &shapes[0], 0, config)) ||
+        fits_bulk(problem, device, &shapes[1], 0, config))
         return true;
     config->group_parts = 1;
     return false;
 }
 
+#define TWO_RINGS_TILE 32768u /* bytes */
+
 /* A record's worth of tokens (64) needs the fewest copies, and two or four warps share it: each has
  * its next tile under way while it computes on one. Warps come in fours, or some schedulers have
  * more work than others. Sixteen of them are best; of eight with three stages and twelve with two,
  * the eight are (fp8, 1 x 131072 on an H200: 71 us, 76). Of 16-bit rows, which four warps share,
- * three rings of two stages are better than two of three (16 x 16384: 239.2 us, 241.6), but not
- * for pages that two rings share. Many columns of runs leave registers for twelve, which 4-bit
+ * three rings of two stages are better than two of three (16 x 16384: 239.2 us, 241.6), and where a
+ * tile has 32 KB two rings of two (236.2 for 237.0, and 1 x 16384 18.8 for 20.9): with less on its
+ * way no SM is served much before another, and a block of the combine finds room beside. Not for
+ * pages that two rings share. Many columns of runs leave registers for twelve warps, which 4-bit
  * codes are the better for, or for eight. */
 bool ftj_tune_decode_bulk(const struct ftj_problem *problem, const struct ftj_device *device,
                           struct ftj_config *config)
@@ -155,6 +161,7 @@ bool ftj_tune_decode_bulk(const struct ftj_problem *problem, const struct ftj_de
         {2, 8, 2, 64, 2}, {2, 4, 2, 64, 3}, {3, 4, 2, 64, 2}, {1, 12, 4, 64, 2},
         {1, 8, 4, 64, 3}, {2, 4, 2, 64, 2}, {2, 4, 4, 64, 2}, {1, 8, 4, 64, 2},
         {2, 4, 1, 32, 2}, {2, 4, 1, 16, 2}, {1, 8, 1, 16, 2}, {1, 4, 1, 16, 2}};
+    static const struct ftj_decode_shape two_rings = {1, 8, 4, 64, 2};
     static const struct ftj_decode_shape wide[] = {
         {1, 12, 2, 64, 2}, {1, 8, 2, 64, 3}, {1, 8, 4, 64, 2}};
     if (!comes_in_spans(problem))
@@ -171,7 +178,7 @@ bool ftj_tune_decode_bulk(const struct ftj_problem *problem, const struct ftj_de
         const bool is_for_it = wide[i].warps > WIDE_WARPS
                                    ? is_4bit && config->n_tiles > 1 && dims == REGISTER_BUDGET
                                    : config->n_tiles > 2 && dims > REGISTER_BUDGET;
-        if (is_for_it && fits_bulk(problem, device, &wide[i], config))
+        if (is_for_it && fits_bulk(problem, device, &wide[i], 0, config))
             return true;
     }
     for (size_t i = 0; i < sizeof(shapes) / sizeof(*shapes); i++) {
@@ -179,7 +186,10 @@ bool ftj_tune_decode_bulk(const struct ftj_problem *problem, const struct ftj_de
         if (are_three &&
             (!is_16bit || config->n_tiles > 1 || problem->page_size < shapes[i].tile_tokens))
             continue;
-        if (fits_bulk(problem, device, &shapes[i], config))
+        if (are_three && bulk_stage_bytes(problem, two_rings.tile_tokens) == TWO_RINGS_TILE &&
+            fits_bulk(problem, device, &two_rings, 2, config))
+            return true;
+        if (fits_bulk(problem, device, &shapes[i], 0, config))
             return true;
     }
     return false;

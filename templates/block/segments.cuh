@@ -8,7 +8,9 @@
 // row is cut into one contiguous range per block, in one of two ways:
 //
 //   by pieces  units of equal length: each is cut into as many equal pieces as the grid has room
-//              for, or a block gets several whole ones; some blocks may get nothing
+//              for, or a block gets several whole ones; some blocks may get nothing. Whole units
+//              are dealt in turn, where all requests show keys: blocks that follow each other read
+//              the heads of the same pages at the same time, which memory gives faster
 //   by cost    any lengths: a unit is as wide as its tiles and what it costs a block to start one,
 //              counted in tiles, and the ranges are equally wide
 //
@@ -22,10 +24,28 @@
 
 namespace ftj {
 
+// How far it is from one unit of a block to its next one, beside to the one that follows.
+struct UnitStride {
+    uint32_t more_sets;
+    uint32_t more_requests;
+
+    // So many units, of requests that have one block of columns.
+    __device__ __forceinline__ void set(uint32_t units, uint32_t head_sets) {
+        more_requests = (units - 1) / head_sets;
+        more_sets = units - 1 - more_requests * head_sets;
+    }
+};
+struct NoStride {
+    static constexpr uint32_t more_sets = 0;
+    static constexpr uint32_t more_requests = 0;
+    static __device__ __forceinline__ void set(uint32_t, uint32_t) {}
+};
+
 // Where a block stands: a run of tiles of one segment.
 template <uint32_t tile_tokens, class Table>
 struct Segment {
     using Keys = typename Table::Keys;
+    using Stride = typename OneOrRun<NoStride, UnitStride, Table::takes_turns>::Type;
     static constexpr uint32_t tile_shift = tile_tokens == 64 ? 6 : tile_tokens == 32 ? 5 : 4;
     static_assert(1u << tile_shift == tile_tokens, "tiles are of 16, 32 or 64 tokens");
 
@@ -44,15 +64,18 @@ struct Segment {
 
     // To the start of the next segment that has tiles. There must be one. With `ends`, keys end
     // there.
-    __device__ __forceinline__ void next(const ftj_decode_params& p,
+    __device__ __forceinline__ void next(const ftj_decode_params& p, const Stride& stride,
                                          const uint32_t* ends = nullptr) {
         tile = 0;
         if (++head_block < keys.head_blocks(p))
             return;
         head_block = 0;
-        if (++head_set < p.head_sets)
+        head_set += 1 + stride.more_sets;
+        const bool is_past = head_set >= p.head_sets;
+        head_set -= is_past ? p.head_sets : 0;
+        if (!is_past && !stride.more_requests)
             return;
-        head_set = 0;
+        request += stride.more_requests + is_past - 1;
         do
             enter(request + 1, keys_of<Table>(p, request + 1, ends));
         while (!tiles);
@@ -247,6 +270,16 @@ struct Cut {
                count == p.requests.batch;
     }
 
+    // Whether blocks get several whole units, of requests that all show keys.
+    __device__ __forceinline__ bool is_in_turn() const {
+        return Table::takes_turns && pieces && each > 1 && count == p.requests.batch &&
+               p.head_blocks == 1;
+    }
+    // How many units a block has then.
+    __device__ __forceinline__ uint32_t turns(uint32_t block) const {
+        return (width - block - 1) / blocks + 1;
+    }
+
     // The tiles from a place, at `begin`, to `end`, if it tells them; if not, locate(end) must.
     __device__ __forceinline__ bool tells(const Place& place, uint32_t begin, uint32_t end,
                                           uint32_t& tiles) const {
@@ -302,7 +335,7 @@ private:
 
 // The share of one block.
 template <uint32_t tile_tokens, class Table>
-struct WorkRange {
+struct WorkRange : Segment<tile_tokens, Table>::Stride {
     Segment<tile_tokens, Table> first;
     uint32_t count;      // tiles; 0: nothing to do
     uint32_t has_empty;  // some requests show no key to any query
@@ -316,8 +349,10 @@ struct WorkRange {
         range.has_empty = cut.has_empty;
         if (ptx::block_index() >= cut.blocks)
             return range;
-        const uint32_t begin = cut.begin_of(ptx::block_index());
-        const uint32_t end = cut.begin_of(ptx::block_index() + 1);
+        const uint32_t index = ptx::block_index();
+        const bool is_in_turn = cut.is_in_turn();
+        const uint32_t begin = is_in_turn ? index : cut.begin_of(index);
+        const uint32_t end = is_in_turn ? index + cut.turns(index) : cut.begin_of(index + 1);
         typename Cut<Table>::Place place;
 #pragma unroll 1
         for (uint32_t at = begin;; at = end) {  // one locate() of both, for the time to compile it
@@ -333,6 +368,8 @@ struct WorkRange {
         range.first.tile = cut.unit_tiles(place.at);
         range.first.head_set = cut.head_set(place);
         range.first.head_block = place.unit - range.first.head_set * place.keys.head_blocks(p);
+        if (is_in_turn)
+            range.set(cut.blocks, p.head_sets);
         return range;
     }
 };

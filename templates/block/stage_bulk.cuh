@@ -42,6 +42,11 @@ struct Stage {
     // what is known then.
     static constexpr bool is_early = ring_warps > 1 && !Config::has_runs && Config::num_warps >= 4;
 
+    // For how many of a ring's first tiles the L2 is asked while the kernel before still runs.
+    static constexpr int near_tiles = !is_early || !records || num_pages > 1 ? 0
+                                      : bytes < 16 * 1024                    ? 1
+                                                                             : 2;
+
     // Where 16 rows of an array start in a stage, the first of them row `at` of the tile.
     static constexpr int k_codes(int at) {
         return place(at, Config::k_codes_at, Layout::k_codes, Row::k_codes);
@@ -107,6 +112,15 @@ struct Stage {
             else
                 copy_records(cache, stage, barrier, head, keys, token, place);
             this->skip();
+        }
+        // Only as far as the L2.
+        __device__ __forceinline__ void bring_near(const ftj_cache_params& cache, uint32_t head,
+                                                   Place place) const {
+            if (!ptx::elect_lane())
+                return;
+            const PageCorner<Config> corner(cache, head, place.page);
+            ptx::prefetch_bulk_l2(pointer<const void>(corner.of(cache.k.codes)),
+                                  Config::record_bytes);
         }
 
     private:

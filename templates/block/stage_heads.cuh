@@ -192,6 +192,7 @@ struct Stage {
     static constexpr int barrier_bytes = Ring::Base::barrier_bytes;
     static constexpr bool is_early =  // block/first_tiles.cuh
         !Config::slot_table && !Config::has_runs && ring_warps > 1 && Config::num_warps >= 4;
+    static constexpr int near_tiles = 0;  // their pieces may be small
 
     // Zeros for V where no key is visible, of the warp's head: whatever lies there, times a weight
     // of 0, must be 0. Tokens that came one by one are all visible ones.

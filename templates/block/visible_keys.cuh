@@ -94,9 +94,10 @@ constexpr uint32_t most_early_requests = 128;
 // How the keys of a request are found out: the kind of table is known when a kernel is compiled,
 // or not, or there are runs of queries. The newest() are those that a block begins with, which, if
 // `is_early`, the kernel before may have yet to write (first_tiles.cuh).
-template <bool slot_table>
+template <bool slot_table, bool turns>
 struct OfTable {
     using Keys = Visible;
+    static constexpr bool takes_turns = turns;  // with whole units: segments.cuh
     static constexpr int32_t most_early = (1 << 27) / most_early_requests;  // the row has room
     static __device__ __forceinline__ Keys keys(const ftj_decode_params& p, uint32_t request) {
         return visible_keys<slot_table>(p.requests, request);
@@ -112,6 +113,7 @@ struct OfTable {
 };
 struct OfAnyTable {
     using Keys = Visible;
+    static constexpr bool takes_turns = false;  // nor anything to do where there are any
     static __device__ __forceinline__ Keys keys(const ftj_decode_params& p, uint32_t request) {
         return p.requests.indptr ? visible_keys<true>(p.requests, request)
                                  : visible_keys<false>(p.requests, request);
@@ -124,6 +126,7 @@ struct OfAnyTable {
 template <uint32_t block_columns>
 struct OfRuns {
     using Keys = VisibleToRun<block_columns>;
+    static constexpr bool takes_turns = false;
     static __device__ __forceinline__ Keys keys(const ftj_decode_params& p, uint32_t request) {
         const QueryRun run = QueryRun::of(p, request);
         if (run.queries == 0)
@@ -164,7 +167,7 @@ struct OneOrRun<One, Run, true> {
     using Type = Run;
 };
 template <class Config>
-using RequestTable = typename OneOrRun<OfTable<Config::slot_table>, OfRuns<8 * Config::n_tiles>,
-                                       Config::has_runs>::Type;
+using RequestTable = typename OneOrRun<OfTable<Config::slot_table, Config::takes_turns>,
+                                       OfRuns<8 * Config::n_tiles>, Config::has_runs>::Type;
 
 }  // namespace ftj

@@ -78,7 +78,7 @@ struct AttnDecode {
                   ptx::shared_address(smem + Smem::barriers) + of_ring * Tile::barrier_bytes);
         Query query;
         query.shared = ptx::shared_address(smem + Smem::query) + head_of_unit() * Query::head_bytes;
-        auto& range = *reinterpret_cast<Work*>(smem + Smem::range);
+        Work& range = shared_range();
         const uint32_t group = of_ring / (group_warps / Tile::ring_warps);
         if constexpr (Tile::is_early)
             start_early(p, range, smem + Smem::rows, group, ring, query);
@@ -95,6 +95,11 @@ private:
     static __device__ __forceinline__ void follow_previous() {
         Launch::wait_for_previous();
         Launch::let_next_start();  // not sooner: the combine reads lengths before it waits
+    }
+
+    // What is asked for once a unit stays there: it would have registers in the loop.
+    static __device__ __forceinline__ Work& shared_range() {
+        return *reinterpret_cast<Work*>(ptx::dynamic_shared() + Smem::range);
     }
 
     // The block's, by one warp.
@@ -125,6 +130,7 @@ private:
             const Work work = range;
             const Cursor cursor = start_cursor(p, work, group, NewestPages{p, is_early}, ends);
             if (is_early) {
+                bring_near(p, work, cursor, ring);
                 ptx::sync_block();
                 follow_previous();
             }
@@ -145,6 +151,25 @@ private:
         // What is read from here on is known to be the same for a whole warp again: without, ptxas
         // had the range in registers of each lane's, and the loop of NVFP4 took 2 % longer.
         ptx::sync_block();
+    }
+
+    // The L2 is asked for a ring's first tiles while the kernel before still runs, whose last
+    // blocks leave memory idle. Not where there are few: what ends the kernel before would wait for
+    // them.
+    static __device__ __forceinline__ void bring_near(const ftj_decode_params& p, const Work& work,
+                                                      const Cursor& cursor,
+                                                      const typename Tile::Ring& ring) {
+        if constexpr (Tile::near_tiles > 0) {
+            constexpr uint32_t least_tiles = 8 * num_groups;
+            if (work.count < least_tiles || !ring.fills())
+                return;
+            Run segment = cursor.segment;
+            ring.bring_near(p.cache, ring_head(segment), cursor.place);
+            segment.tile += num_groups;
+            if (Tile::near_tiles > 1 && segment.tile < segment.tiles)
+                ring.bring_near(p.cache, ring_head(segment),
+                                find_tile(p, segment, NewestPages{p, true}));
+        }
     }
 
     // Where lanes copy rows, which is long, the first tiles are fetched by the main loop's own
@@ -202,7 +227,7 @@ private:
                             query.clear();
                             if (end == work.count)
                                 return;
-                            segment.next(p);
+                            segment.next(p, shared_range());
                             query.fetch(p, columns(p, segment));
                         });
             begin = end;
@@ -258,7 +283,7 @@ private:
         if (cursor.index >= work.count)
             return;
         while (cursor.index >= cursor.run_end) {
-            cursor.segment.next(p, ends);
+            cursor.segment.next(p, shared_range(), ends);
             cursor.segment.tile = cursor.index - cursor.run_end;
             cursor.run_end += cursor.segment.tiles;
         }

@@ -57,6 +57,7 @@ FTJ_DEVICE void cp_async_bulk_tensor(uint32_t shared, const void* map, uint32_t 
     }
 }
 FTJ_DEVICE uint64_t createpolicy_evict_first() { return 0; }
+FTJ_DEVICE void prefetch_bulk_l2(const void*, uint32_t) {}
 // The copies come at once, which they may.
 FTJ_DEVICE void cp_async_mbarrier_arrive(uint32_t barrier) {
     cp_async_commit();

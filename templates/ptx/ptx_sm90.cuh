@@ -68,6 +68,13 @@ FTJ_DEVICE void cp_async_bulk(uint32_t shared, const void* global, uint32_t byte
                  : "r"(shared), "l"(global), "r"(bytes), "r"(barrier)
                  : "memory");
 }
+// cp.async.bulk.prefetch.L2: memory's, of so many bytes likewise, come to the L2. PTX ISA 8.0.
+FTJ_DEVICE void prefetch_bulk_l2(const void* global, uint32_t bytes) {
+    asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;"
+                 :
+                 : "l"(global), "r"(bytes)
+                 : "memory");
+}
 // cp.async.bulk.tensor: the box at these coordinates of a tensor of four dimensions, innermost
 // first, swizzled as its map says and counted by the barrier; what lies outside is zeros. PTX ISA
 // 8.0.

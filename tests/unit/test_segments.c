@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* block/segments.cuh on the CPU target: every tile of every unit is dealt once, in equal shares,
- * and attn_combine.cuh finds each part where the decode left it. */
+ * and attn_combine.cuh finds each part where the decode left it.
+ *
+ * Long because the kernel that deals, and what holds it against each way to deal, stand beside the
+ * rows. */
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,6 +30,7 @@ static const char unit[] =
     "    static constexpr int num_threads = 32;\n"
     "    static constexpr int smem_bytes = 32 * 24 + 32;\n"
     "    static constexpr bool slot_table = false;\n"
+    "    static constexpr bool takes_turns = true;\n"
     "    static constexpr bool has_runs = HAS_RUNS;\n"
     "};\n"
     "using Table = ftj::RequestTable<Config>;\n"
@@ -50,7 +54,7 @@ static const char unit[] =
     "                 whole ? 0xffffffffu : 2 * block + (begin != 0)};\n"
     "        begin += count;\n"
     "        if (begin < work.count)\n"
-    "            segment.next(p);\n"
+    "            segment.next(p, work);\n"
     "    }\n"
     "    uint32_t request = split.columns.row;\n"
     "    const auto* starts = pointer<const int32_t>(p.qo_indptr);\n"
@@ -86,6 +90,7 @@ struct deal {
     uint32_t slack;
     uint32_t min_shift;
     int32_t lengths[MAX_BATCH];
+    bool is_one_block; /* a kv head has as many query heads as a unit has columns */
     bool has_runs;
     int32_t qo_indptr[MAX_BATCH + 1];
     struct run *runs;    /* [blocks][MAX_RUNS], ended by one without tiles */
@@ -97,7 +102,8 @@ static void run(struct ftj_backend *backend, struct ftj_module *module, struct d
     deal->runs = calloc((size_t)deal->blocks * MAX_RUNS, sizeof(*deal->runs));
     deal->parts = calloc(deal->blocks, sizeof(*deal->parts));
     cr_assert(deal->runs && deal->parts);
-    const uint32_t num_units = deal->batch * deal->heads * UNITS;
+    const uint32_t head_blocks = deal->is_one_block ? 1 : UNITS;
+    const uint32_t num_units = deal->batch * deal->heads * head_blocks;
     const uint32_t unit_heads = deal->unit_heads ? deal->unit_heads : 1;
     const ftj_decode_params params = {
         .requests = {.lengths = (uintptr_t)deal->lengths,
@@ -109,8 +115,8 @@ static void run(struct ftj_backend *backend, struct ftj_module *module, struct d
         .num_kv_heads = deal->heads * unit_heads,
         .unit_heads = unit_heads,
         .head_sets = deal->heads,
-        .group = GROUP,
-        .head_blocks = UNITS,
+        .group = deal->is_one_block ? 8 : GROUP,
+        .head_blocks = head_blocks,
         .blocks = deal->blocks,
         .tile_shift = 6,
         .min_shift = deal->min_shift,
@@ -172,6 +178,27 @@ static uint32_t check_parts(const struct deal *deal, uint32_t block)
     cr_assert_eq(tile, tiles, "block %u: the parts of a unit end at tile %u of %u", block, tile,
                  tiles);
     return parts->count;
+}
+
+/* Every unit once and whole: block b has unit b, and every one that is as many further on as blocks
+ * have any. */
+static void check_in_turn(const struct deal *deal)
+{
+    const uint32_t units = deal->batch * deal->heads;
+    const uint32_t each = (units + deal->blocks - 1) / deal->blocks;
+    const uint32_t blocks = (units + each - 1) / each;
+    for (uint32_t block = 0; block < deal->blocks; block++) {
+        const struct run *run = &deal->runs[(size_t)block * MAX_RUNS];
+        for (uint32_t index = block; block < blocks && index < units; index += blocks, run++) {
+            cr_assert(run->request == index / deal->heads && run->unit == index % deal->heads &&
+                          run->tile == 0 && run->count == tiles_of(deal, run->request) &&
+                          run->tiles == run->count && run->slot == UINT32_MAX,
+                      "block %u: request %u head %u; expected index %u", block, run->request,
+                      run->unit, index);
+        }
+        cr_assert_eq(run->count, 0, "block %u has more than its turns", block);
+        cr_assert_eq(deal->parts[block].count, 0, "block %u: nothing is to be added up", block);
+    }
 }
 
 /* Every tile once, in order; no slot twice; every part in one combine. Returns the largest share,
@@ -329,6 +356,33 @@ Test(segments, equal_lengths_are_cut_into_a_piece_a_block)
             cr_expect_eq(first[first->count != 0].count, 0, "row %zu, block %u: two runs", i,
                          block);
         }
+        deal_finish(&deal);
+    }
+    dealer_finish(&dealer);
+}
+
+/* Lengths of as many tiles, if not of as many tokens; and with a window. */
+Test(segments, whole_units_are_dealt_in_turn)
+{
+    static const struct {
+        uint32_t batch, heads, blocks, window;
+    } rows[] = {{64, 8, 132, 0}, {32, 8, 132, 0}, {33, 8, 132, 0}, {66, 3, 100, 0},
+                {90, 2, 61, 0},  {96, 1, 48, 0},  {96, 5, 31, 0},  {64, 8, 132, 1024}};
+    struct dealer dealer;
+    dealer_init(&dealer, false);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        struct deal deal = {.heads = rows[i].heads,
+                            .blocks = rows[i].blocks,
+                            .window = rows[i].window,
+                            .unit_cost = 3,
+                            .slack = 1000,
+                            .min_shift = 2,
+                            .batch = rows[i].batch,
+                            .is_one_block = true};
+        for (uint32_t r = 0; r < deal.batch; r++)
+            deal.lengths[r] = 4096 - (int32_t)(rows[i].window ? 0 : r % 60);
+        run(&dealer.backend, &dealer.module, &deal);
+        check_in_turn(&deal);
         deal_finish(&deal);
     }
     dealer_finish(&dealer);

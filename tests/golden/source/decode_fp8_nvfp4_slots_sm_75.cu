@@ -29,6 +29,7 @@ struct Config {
     static constexpr bool slot_table = true;
     static constexpr bool has_softcap = true;
     static constexpr bool has_runs = false;
+    static constexpr bool takes_turns = false;
     static constexpr int k_code_chunk = 16;
     static constexpr int v_code_chunk = 16;
     static constexpr int k_block_chunk = 16;

@@ -28,6 +28,7 @@ struct Config {
     static constexpr bool slot_table = false;
     static constexpr bool has_softcap = false;
     static constexpr bool has_runs = true;
+    static constexpr bool takes_turns = false;
     static constexpr int record_bytes = 16896;
     static constexpr int k_codes_at = 0;
     static constexpr int k_scales_at = 8192;
