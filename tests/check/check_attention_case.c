@@ -300,7 +300,7 @@ static void solve_head(struct attention_case *c, uint32_t request, uint32_t kv_h
             .num_keys = shape->lengths[request],
             .position = (int64_t)shape->lengths[request] - 1,
             .window = shape->window,
-            .sm_scale = shape->sm_scale > 0 ? (double)shape->sm_scale : 1 / sqrt(head_dim),
+            .sm_scale = shape->sm_scale != 0 ? (double)shape->sm_scale : 1 / sqrt(head_dim),
             .softcap = (double)shape->softcap,
             .has_sink = shape->has_sinks,
             .sink = shape->has_sinks ? (double)c->sinks[q_head] : 0,
