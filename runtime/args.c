@@ -273,9 +273,9 @@ ftj_status ftj_args_merge(const struct ftj_attention *attn, const ftj_merge_args
         return ftj_fail(&attn->ctx->log, FTJ_E_INVALID, "rows is %llu; at most 2^40 fit one call",
                         (unsigned long long)args->rows);
     const struct ftj_pointer pointers[] = {
-        {"o_a", args->o_a, 2, false}, {"lse_a", args->lse_a, 4, false},
-        {"o_b", args->o_b, 2, false}, {"lse_b", args->lse_b, 4, false},
-        {"o", args->o, 2, false},     {"lse", args->lse, 4, true},
+        {"o_a", args->o_a, 4, false}, {"lse_a", args->lse_a, 4, false},
+        {"o_b", args->o_b, 4, false}, {"lse_b", args->lse_b, 4, false},
+        {"o", args->o, 4, false},     {"lse", args->lse, 4, true},
     };
     params->o_a = ftj_address(args->o_a);
     params->lse_a = ftj_address(args->lse_a);

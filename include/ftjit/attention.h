@@ -263,7 +263,7 @@ FTJ_API FTJ_NODISCARD ftj_status ftj_attention_generic(ftj_attention *attn,
 
 /** Two attention states over disjoint keys, to be merged into the state over both. */
 typedef struct ftj_merge_args {
-    const void *o_a;    ///< [rows, D] dtype, dense
+    const void *o_a;    ///< [rows, D] dtype, dense, aligned to 4 bytes, as o_b and o are
     const float *lse_a; ///< [rows] natural log
     const void *o_b;
     const float *lse_b;
