@@ -201,7 +201,8 @@ void attention_case_fill_random(struct attention_case *c, struct check_random *r
     float values[REF_MAX_HEAD_DIM];
     for (uint32_t r = 0; r < shape->batch; r++) {
         for (uint32_t h = 0; h < c->num_q_heads; h++) {
-            attention_random_row(random, shape->head_dim, -1, 1, values);
+            attention_random_row(random, shape->head_dim, shape->q_log2 - 1, shape->q_log2 + 1,
+                                 values);
             uint16_t *q = attention_case_q(c, r, h);
             for (uint32_t d = 0; d < shape->head_dim; d++)
                 q[d] = ref_16bit_narrow(shape->dtype, values[d]);

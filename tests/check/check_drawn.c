@@ -7,6 +7,7 @@
  * first row runs on every tier, the others on the device's first choice, unless --variant says
  * more.
  */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -66,6 +67,10 @@ static void draw_attention(struct attention_shape *shape, struct check_random *r
         shape->sm_scale = PICK(random, scales);
     if (draw_bit(random, 3))
         shape->softcap = PICK(random, caps);
+    if (draw_bit(random, 4)) { /* queries of another size, and scores as ever */
+        shape->q_log2 = draw_bit(random, 2) ? 10.0f : -10.0f;
+        shape->sm_scale = exp2f(-shape->q_log2) / sqrtf((float)shape->head_dim);
+    }
     shape->has_sinks = draw_bit(random, 3);
     shape->no_lse = draw_bit(random, 8);
 }
