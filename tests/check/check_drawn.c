@@ -18,7 +18,8 @@
 #define NUM_ROWS  48
 #define NUM_QUICK 3 /* on the CPU device */
 #define NUM_CALLS 3
-#define MAX_WORK  (1u << 20) /* values of K and of V that the queries of a call see, about */
+/* Of a call's queries with the values of K that they see. */
+#define MAX_PRODUCTS (1u << 24)
 
 enum kind { DECODE, EXTEND, SHORT };
 
@@ -134,15 +135,16 @@ static void draw_requests(enum kind kind, struct extend_shape *shape, struct che
 {
     struct attention_shape *attention = &shape->attention;
     const uint32_t token = attention->head_dim * attention->num_kv_heads * attention->group;
-    uint32_t left = MAX_WORK / token * (kind == DECODE ? 1 : 8);
+    uint32_t left = MAX_PRODUCTS / token; /* of a query and a key */
     attention->batch = 1 + check_random_below(random, draw_bit(random, 6) ? 40 : 6);
     shape->has_new = kind == EXTEND && draw_bit(random, 2);
     for (uint32_t r = 0; r < attention->batch; r++) {
-        const uint32_t length = draw_length(random, attention->batch > 6 ? 40 : 400);
+        const uint32_t most = attention->batch > 6 ? 40 : 400;
+        const uint32_t length = draw_length(random, most < left ? most : left);
         uint32_t queries = draw_queries(kind, shape, length, random);
         if (kind != DECODE && queries * length > left)
-            queries = length ? left / length : 0;
-        left -= kind == DECODE ? 0 : queries * length;
+            queries = left / length;
+        left -= queries * length;
         attention->lengths[r] = length;
         shape->q_lens[r] = queries;
     }
