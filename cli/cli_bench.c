@@ -279,7 +279,7 @@ static int print_workloads(void)
         const struct bench_shape *shapes = bench_shapes((enum bench_op)op, &count);
         for (size_t i = 0; i < count; i++) {
             const struct bench_shape *shape = &shapes[i];
-            printf("%-6s %-14s %-21s D %-3u heads %3u/%-2u  %5u x %-7u page %-3u %s\n",
+            printf("%-6s %-18s %-21s D %-3u heads %3u/%-2u  %5u x %-7u page %-3u %s\n",
                    bench_op_name((enum bench_op)op), shape->sets, shape->name,
                    (unsigned)shape->head_dim, (unsigned)shape->q_heads, (unsigned)shape->kv_heads,
                    (unsigned)bench_shape_batch(shape), (unsigned)shape->context,

@@ -25,7 +25,7 @@ static const char help[] =
     "                   store and generic only (default: that of the cache, bf16)\n"
     "  --head-dim N     a multiple of 16 from 32 to 512 (default: 128)\n"
     "  --group N        query heads per kv head, 1 to 64 (default: 4)\n"
-    "  --kv-heads N     kv heads, 1 to 1024 (default: 8)\n"
+    "  --kv-heads N     kv heads, 1 to 4096 (default: 8)\n"
     "  --queries N      of a request, 1 to 64: decode and combine for runs of so many (default: "
     "1)\n"
     "  --page N         tokens a page holds (default: 64)\n"
@@ -134,7 +134,7 @@ static bool take_number(struct request *request, int option)
     case OPT_GROUP:
         return cli_number("source", "--group", optarg, 1, 64, &request->group);
     case OPT_KV_HEADS:
-        return cli_number("source", "--kv-heads", optarg, 1, 1024, &request->kv_heads);
+        return cli_number("source", "--kv-heads", optarg, 1, FTJ_MAX_KV_HEADS, &request->kv_heads);
     case OPT_QUERIES:
         return cli_number("source", "--queries", optarg, 1, 64, &request->queries);
     default:

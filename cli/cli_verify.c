@@ -38,6 +38,7 @@ static const char help[] =
     "Examples:\n"
     "  ftjit verify --quick --device cpu\n"
     "  ftjit verify --test 'decode*' --variant '*sm80*'\n"
+    "  ftjit verify --test 'random_*' --seed 2    rows drawn at random; each seed has others\n"
     "  ftjit verify --input tests/data/smollm2\n"
     "\n"
     "Exit codes: 0 every row passed (or was skipped, with the reason); 1 a row failed; 2 bad\n"

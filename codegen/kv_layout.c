@@ -152,6 +152,8 @@ static void place(ftj_kv_layout *layout)
 
 ftj_status ftj_kv_layout_init(ftj_kv_layout *layout, const ftj_kv_shape *shape)
 {
+    if (!layout || !shape)
+        return ftj_fail(NULL, FTJ_E_INVALID, "%s is NULL", layout ? "shape" : "layout");
     const ftj_status status = check_shape(shape);
     if (status)
         return status;

@@ -11,6 +11,8 @@
 #define MAX_GROUP    64u
 #define MAX_SHORT    64u
 #define VECTOR_BYTES 16u
+/* Bytes: more than a device has, and the most of a tensor map. */
+#define MAX_STRIDE ((uint64_t)1 << 39)
 
 static const char *dtype_name(ftj_dtype dtype)
 {
@@ -32,7 +34,7 @@ static ftj_status check_dtypes(const ftj_attention_desc *desc, const struct ftj_
     return FTJ_OK;
 }
 
-/* A stride that was changed after ftj_kv_layout_init() must keep rows apart and aligned. */
+/* A stride that was changed after ftj_kv_layout_init() must keep rows aligned. */
 static ftj_status check_array(const char *name, const ftj_kv_array *array, uint32_t alignment,
                               const struct ftj_log *log)
 {
@@ -55,6 +57,50 @@ static ftj_status check_array(const char *name, const ftj_kv_array *array, uint3
             return ftj_fail(log, FTJ_E_INVALID,
                             "kv.%s.%s is %llu; it must be at least a row, %u bytes", name,
                             fields[i].field, (unsigned long long)fields[i].value, array->row_bytes);
+        if (fields[i].value > MAX_STRIDE)
+            return ftj_fail(log, FTJ_E_INVALID, "kv.%s.%s is %llu; it must be at most 2^39", name,
+                            fields[i].field, (unsigned long long)fields[i].value);
+    }
+    return FTJ_OK;
+}
+
+/* ... and apart: whichever of slots, heads and pages lie furthest from each other must do so by all
+ * that lies between. How many pages there are is not known here. */
+static ftj_status check_apart(const char *name, const ftj_kv_array *array,
+                              const ftj_kv_shape *shape, const struct ftj_log *log)
+{
+    struct level {
+        const char *field;
+        uint64_t stride;
+        uint64_t count; /* 0: not known */
+    } levels[] = {
+        {"slot_stride_bytes", array->slot_stride_bytes, shape->page_size},
+        {"head_stride_bytes", array->head_stride_bytes, shape->num_kv_heads},
+        {"page_stride_bytes", array->page_stride_bytes, 0},
+    };
+    uint64_t span = array->row_bytes; /* of all that is nearer */
+    for (int i = 0; i < 3; i++) {
+        for (int j = i + 1; j < 3; j++) { /* the nearest of those that are left */
+            const struct level level = levels[i];
+            if (levels[j].stride >= level.stride)
+                continue;
+            levels[i] = levels[j];
+            levels[j] = level;
+        }
+        if (levels[i].count == 1 || !array->row_bytes)
+            continue;
+        if (levels[i].stride < span)
+            return ftj_fail(log, FTJ_E_INVALID,
+                            "kv.%s.%s is %llu; rows would lie over each other: it must be at least "
+                            "%llu",
+                            name, levels[i].field, (unsigned long long)levels[i].stride,
+                            (unsigned long long)span);
+        if (levels[i].count == 0)
+            break;
+        if (levels[i].count > MAX_STRIDE / levels[i].stride)
+            span = MAX_STRIDE + 1;
+        else
+            span += (levels[i].count - 1) * levels[i].stride;
     }
     return FTJ_OK;
 }
@@ -62,6 +108,40 @@ static ftj_status check_array(const char *name, const ftj_kv_array *array, uint3
 static uint32_t gcd(uint32_t a, uint32_t b)
 {
     return b ? gcd(b, a % b) : a;
+}
+
+/* Bytes of a page and head from the first row on, in which another array cannot have any. */
+static uint64_t dense_bytes(const ftj_kv_array *array, const ftj_kv_shape *shape)
+{
+    const bool is_dense = array->slot_stride_bytes == array->row_bytes;
+    return array->row_bytes * (uint64_t)(is_dense ? shape->page_size : 1);
+}
+
+/* ... and, in one allocation, not where another array is. */
+static ftj_status check_record(const ftj_kv_layout *kv, const struct ftj_log *log)
+{
+    const struct {
+        const char *name;
+        const ftj_kv_array *array;
+    } arrays[] = {
+        {"k.codes", &kv->k.codes},           {"k.row_scales", &kv->k.row_scales},
+        {"v.codes", &kv->v.codes},           {"k.block_scales", &kv->k.block_scales},
+        {"v.row_scales", &kv->v.row_scales}, {"v.block_scales", &kv->v.block_scales},
+    };
+    for (size_t i = 0; i < sizeof(arrays) / sizeof(*arrays); i++) {
+        for (size_t j = 0; j < i; j++) {
+            const ftj_kv_array *a = arrays[i].array, *b = arrays[j].array;
+            if (a->row_bytes && b->row_bytes &&
+                a->offset_bytes < b->offset_bytes + dense_bytes(b, &kv->shape) &&
+                b->offset_bytes < a->offset_bytes + dense_bytes(a, &kv->shape))
+                return ftj_fail(log, FTJ_E_INVALID,
+                                "kv.%s.offset_bytes is %llu, where rows of kv.%s lie, from %llu "
+                                "on: in the packed order they share an allocation",
+                                arrays[i].name, (unsigned long long)a->offset_bytes, arrays[j].name,
+                                (unsigned long long)b->offset_bytes);
+        }
+    }
+    return FTJ_OK;
 }
 
 static ftj_status check_layout(const ftj_kv_layout *kv, const struct ftj_log *log)
@@ -96,10 +176,12 @@ static ftj_status check_layout(const ftj_kv_layout *kv, const struct ftj_log *lo
                             arrays[i].name, arrays[i].given->row_bytes,
                             arrays[i].expected->row_bytes);
         status = check_array(arrays[i].name, arrays[i].given, arrays[i].alignment, log);
+        if (!status)
+            status = check_apart(arrays[i].name, arrays[i].given, &kv->shape, log);
         if (status)
             return status;
     }
-    return FTJ_OK;
+    return kv->shape.order == FTJ_KV_PACKED ? check_record(kv, log) : FTJ_OK;
 }
 
 static ftj_status check_heads(const ftj_attention_desc *desc, const struct ftj_log *log)
@@ -129,11 +211,12 @@ ftj_status ftj_desc_check(const ftj_attention_desc *desc, const struct ftj_log *
         return ftj_fail(log, FTJ_E_INVALID,
                         "table is %d; allowed: FTJ_TABLE_BLOCKS, FTJ_TABLE_SLOTS",
                         (int)desc->table);
-    if (!(desc->softcap >= 0.0f && desc->softcap < 1e30f))
-        return ftj_fail(log, FTJ_E_INVALID, "softcap is %g; allowed: 0 (off) or a positive number",
+    /* Kernels multiply by its inverse, too. */
+    if (desc->softcap != 0.0f && !(desc->softcap >= 1e-30f && desc->softcap <= 1e30f))
+        return ftj_fail(log, FTJ_E_INVALID, "softcap is %g; allowed: 0 (off), or 1e-30 to 1e30",
                         (double)desc->softcap);
-    if (!(desc->sm_scale > -1e30f && desc->sm_scale < 1e30f))
-        return ftj_fail(log, FTJ_E_INVALID, "sm_scale is %g; allowed: any finite number",
+    if (!(desc->sm_scale >= -1e30f && desc->sm_scale <= 1e30f))
+        return ftj_fail(log, FTJ_E_INVALID, "sm_scale is %g; allowed: -1e30 to 1e30",
                         (double)desc->sm_scale);
 
     if (desc->short_queries > MAX_SHORT)

@@ -15,6 +15,10 @@ ftj_status ftj_args_store(const struct ftj_attention *attn, const ftj_store_args
     const int64_t head_dim = shape->head_dim;
     const int64_t dense = head_dim * shape->num_kv_heads;
     memset(params, 0, sizeof(*params));
+    if (args->num_tokens > FTJ_MAX_CALL_ROWS)
+        return ftj_fail(&attn->ctx->log, FTJ_E_INVALID,
+                        "num_tokens is %llu; at most 2^40 fit one call",
+                        (unsigned long long)args->num_tokens);
 
     const struct ftj_stride strides[] = {{"k_token_stride", args->k_token_stride},
                                          {"k_head_stride", args->k_head_stride},
@@ -187,6 +191,8 @@ ftj_status ftj_args_decode(const struct ftj_attention *attn, const ftj_decode_ar
                                          {"o_head_stride", args->o_head_stride}};
     ftj_status status =
         ftj_check_strides(attn, strides, sizeof(strides) / sizeof(*strides), FTJ_VECTOR_ELEMENTS);
+    if (!status)
+        status = ftj_check_apart(attn, &strides[2], args->requests.batch, &strides[3]);
     if (status)
         return status;
     const struct ftj_pointer pointers[] = {
@@ -263,10 +269,13 @@ ftj_status ftj_args_merge(const struct ftj_attention *attn, const ftj_merge_args
                           ftj_merge_params *params)
 {
     memset(params, 0, sizeof(*params));
+    if (args->rows > FTJ_MAX_CALL_ROWS)
+        return ftj_fail(&attn->ctx->log, FTJ_E_INVALID, "rows is %llu; at most 2^40 fit one call",
+                        (unsigned long long)args->rows);
     const struct ftj_pointer pointers[] = {
-        {"o_a", args->o_a, 2, false}, {"lse_a", args->lse_a, 4, false},
-        {"o_b", args->o_b, 2, false}, {"lse_b", args->lse_b, 4, false},
-        {"o", args->o, 2, false},     {"lse", args->lse, 4, true},
+        {"o_a", args->o_a, 4, false}, {"lse_a", args->lse_a, 4, false},
+        {"o_b", args->o_b, 4, false}, {"lse_b", args->lse_b, 4, false},
+        {"o", args->o, 4, false},     {"lse", args->lse, 4, true},
     };
     params->o_a = ftj_address(args->o_a);
     params->lse_a = ftj_address(args->lse_a);

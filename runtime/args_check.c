@@ -27,19 +27,40 @@ ftj_status ftj_check_pointers(const struct ftj_attention *attn, const struct ftj
     return FTJ_OK;
 }
 
+#define MAX_STRIDE ((int64_t)1 << 38) /* elements: a tensor map's most, nearly */
+
 ftj_status ftj_check_strides(const struct ftj_attention *attn, const struct ftj_stride *strides,
                              size_t count, int64_t multiple)
 {
     const int64_t least = attn->desc.kv.shape.head_dim;
     for (size_t i = 0; i < count; i++) {
         const int64_t elements = strides[i].elements;
-        if (elements && (elements < least || elements % multiple))
-            return ftj_fail(
-                &attn->ctx->log, FTJ_E_INVALID,
-                "%s is %lld elements; allowed: 0 (dense), or at least %lld and a multiple of %lld",
-                strides[i].name, (long long)elements, (long long)least, (long long)multiple);
+        if (elements && (elements < least || elements > MAX_STRIDE || elements % multiple))
+            return ftj_fail(&attn->ctx->log, FTJ_E_INVALID,
+                            "%s is %lld elements; allowed: 0 (dense), or %lld to 2^38%s",
+                            strides[i].name, (long long)elements, (long long)least,
+                            multiple == FTJ_VECTOR_ELEMENTS ? " and a multiple of 8" : "");
     }
     return FTJ_OK;
+}
+
+ftj_status ftj_check_apart(const struct ftj_attention *attn, const struct ftj_stride *rows,
+                           uint64_t num_rows, const struct ftj_stride *heads)
+{
+    const int64_t head_dim = attn->desc.kv.shape.head_dim;
+    const int64_t num_heads = attn->desc.num_q_heads;
+    const int64_t of_head = ftj_or_dense(heads->elements, head_dim);
+    const int64_t of_row = ftj_or_dense(rows->elements, head_dim * num_heads);
+    const bool rows_inside = of_row < of_head;
+    const int64_t inner = rows_inside ? of_row : of_head, outer = rows_inside ? of_head : of_row;
+    const int64_t count = rows_inside ? (int64_t)num_rows : num_heads;
+    if (num_rows < 2 || num_heads < 2 || (outer - head_dim) / inner >= count - 1)
+        return FTJ_OK;
+    return ftj_fail(&attn->ctx->log, FTJ_E_INVALID,
+                    "%s is %lld and %s is %lld elements; with %llu rows of %lld heads some would "
+                    "lie over each other",
+                    rows->name, (long long)of_row, heads->name, (long long)of_head,
+                    (unsigned long long)num_rows, (long long)num_heads);
 }
 
 uint64_t ftj_address(const void *pointer)
@@ -158,11 +179,11 @@ ftj_status ftj_set_requests(const struct ftj_attention *attn, const ftj_requests
         params->table = ftj_address(requests->indices);
         return ftj_check_pointers(attn, slots, 2);
     }
-    if (requests->block_table_stride < 1)
+    if (requests->block_table_stride < 1 || requests->block_table_stride > INT32_MAX)
         return ftj_fail(&attn->ctx->log, FTJ_E_INVALID,
-                        "requests.block_table_stride is %lld; it must be the table's width, 1 or "
-                        "more",
-                        (long long)requests->block_table_stride);
+                        "requests.block_table_stride is %lld; it must be the table's width, 1 to "
+                        "%d",
+                        (long long)requests->block_table_stride, INT32_MAX);
     const struct ftj_pointer blocks[] = {
         {"requests.lengths", requests->lengths, sizeof(int32_t), false},
         {"requests.block_table", requests->block_table, sizeof(int32_t), false}};

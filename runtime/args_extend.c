@@ -11,7 +11,6 @@
 
 static ftj_status check_rows(const struct ftj_attention *attn, const ftj_extend_args *args)
 {
-    const bool has_new = args->k_new || args->v_new;
     const struct ftj_stride strides[] = {{"q_token_stride", args->q_token_stride},
                                          {"q_head_stride", args->q_head_stride},
                                          {"o_token_stride", args->o_token_stride},
@@ -20,18 +19,24 @@ static ftj_status check_rows(const struct ftj_attention *attn, const ftj_extend_
                                          {"k_new_head_stride", args->k_new_head_stride},
                                          {"v_new_token_stride", args->v_new_token_stride},
                                          {"v_new_head_stride", args->v_new_head_stride}};
-    const ftj_status status =
+    ftj_status status =
         ftj_check_strides(attn, strides, sizeof(strides) / sizeof(*strides), FTJ_VECTOR_ELEMENTS);
+    if (!status)
+        status = ftj_check_apart(attn, &strides[2], args->num_queries, &strides[3]);
     if (status)
         return status;
+    if (!args->k_new != !args->v_new)
+        return ftj_fail(&attn->ctx->log, FTJ_E_INVALID,
+                        "%s is NULL and %s is not; both must be given, or neither",
+                        args->k_new ? "v_new" : "k_new", args->k_new ? "k_new" : "v_new");
     const struct ftj_pointer pointers[] = {
         {"qo_indptr", args->qo_indptr, sizeof(int32_t), false},
         {"q", args->q, FTJ_VECTOR_BYTES, false},
         {"o", args->o, FTJ_VECTOR_BYTES, false},
         {"lse", args->lse, sizeof(float), true},
         {"sinks", args->sinks, sizeof(float), true},
-        {"k_new", args->k_new, FTJ_VECTOR_BYTES, !has_new},
-        {"v_new", args->v_new, FTJ_VECTOR_BYTES, !has_new},
+        {"k_new", args->k_new, FTJ_VECTOR_BYTES, true},
+        {"v_new", args->v_new, FTJ_VECTOR_BYTES, true},
     };
     return ftj_check_pointers(attn, pointers, sizeof(pointers) / sizeof(*pointers));
 }

@@ -107,6 +107,8 @@ ftj_status ftj_attention_create(ftj_context *ctx, const ftj_attention_desc *desc
     ftj_status status = ftj_context_check(ctx);
     if (status)
         return status;
+    if (!desc || !out)
+        return ftj_fail(&ctx->log, FTJ_E_INVALID, "%s is NULL", desc ? "out" : "desc");
     status = ftj_desc_check(desc, &ctx->log);
     if (status)
         return status;
@@ -140,8 +142,11 @@ void ftj_attention_destroy(ftj_attention *attn)
 /* ---- calls ------------------------------------------------------------------------------------
  */
 
-static ftj_status need(const struct ftj_attention *attn, enum ftj_kernel_op op, const char *name)
+static ftj_status need(const struct ftj_attention *attn, const void *args, enum ftj_kernel_op op,
+                       const char *name)
 {
+    if (!attn || !args)
+        return ftj_fail(NULL, FTJ_E_INVALID, "%s is NULL", attn ? "args" : "attn");
     const ftj_status status = ftj_context_check(attn->ctx);
     if (status || attn->kernels[op])
         return status;
@@ -177,7 +182,7 @@ static uint64_t blocks_for(const struct ftj_kernel *kernel, uint64_t rows)
 ftj_status ftj_kv_store(ftj_attention *attn, const ftj_store_args *args, struct CUstream_st *stream)
 {
     ftj_store_params params;
-    ftj_status status = need(attn, FTJ_KERNEL_STORE, "FTJ_OP_STORE");
+    ftj_status status = need(attn, args, FTJ_KERNEL_STORE, "FTJ_OP_STORE");
     if (status || !args->num_tokens)
         return status;
     status = check_stream(attn, stream);
@@ -210,7 +215,7 @@ ftj_status ftj_attention_decode(ftj_attention *attn, const ftj_decode_args *args
                                 struct CUstream_st *stream)
 {
     ftj_decode_params params;
-    ftj_status status = need(attn, FTJ_KERNEL_DECODE, "FTJ_OP_DECODE");
+    ftj_status status = need(attn, args, FTJ_KERNEL_DECODE, "FTJ_OP_DECODE");
     if (status || !args->requests.batch)
         return status;
     status = check_stream(attn, stream);
@@ -259,7 +264,7 @@ ftj_status ftj_attention_extend(ftj_attention *attn, const ftj_extend_args *args
     ftj_extend_params params;
     const struct ftj_kernel *extend = attn->kernels[FTJ_KERNEL_EXTEND];
     const struct ftj_kernel *combine = attn->kernels[FTJ_KERNEL_EXTEND_COMBINE];
-    ftj_status status = need(attn, FTJ_KERNEL_EXTEND, "FTJ_OP_EXTEND");
+    ftj_status status = need(attn, args, FTJ_KERNEL_EXTEND, "FTJ_OP_EXTEND");
     if (status || !args->requests.batch || !args->num_queries)
         return status;
     status = check_stream(attn, stream);
@@ -289,7 +294,7 @@ ftj_status ftj_attention_generic(ftj_attention *attn, const ftj_generic_args *ar
                                  struct CUstream_st *stream)
 {
     ftj_generic_params params;
-    ftj_status status = need(attn, FTJ_KERNEL_GENERIC, "FTJ_OP_GENERIC");
+    ftj_status status = need(attn, args, FTJ_KERNEL_GENERIC, "FTJ_OP_GENERIC");
     if (status || !args->num_queries)
         return status;
     status = check_stream(attn, stream);
@@ -307,7 +312,7 @@ ftj_status ftj_state_merge(ftj_attention *attn, const ftj_merge_args *args,
                            struct CUstream_st *stream)
 {
     ftj_merge_params params;
-    ftj_status status = need(attn, FTJ_KERNEL_MERGE, "FTJ_OP_MERGE");
+    ftj_status status = need(attn, args, FTJ_KERNEL_MERGE, "FTJ_OP_MERGE");
     if (status || !args->rows)
         return status;
     status = check_stream(attn, stream);

@@ -24,13 +24,13 @@ static ftj_status open_backend(struct ftj_context *ctx, const ftj_settings *sett
 
 static ftj_status find_compiler(struct ftj_context *ctx, const ftj_settings *settings)
 {
-    if (settings->kind == FTJ_DEVICE_CPU)
-        return ftj_host_compiler_find(&ctx->compiler, settings->compiler_path, &ctx->log);
     if ((unsigned)settings->compile_mode > FTJ_COMPILE_PROCESS)
         return ftj_fail(&ctx->log, FTJ_E_INVALID,
                         "settings.compile_mode is %d; allowed: FTJ_COMPILE_DEFAULT, "
                         "FTJ_COMPILE_THREAD, FTJ_COMPILE_PROCESS",
                         (int)settings->compile_mode);
+    if (settings->kind == FTJ_DEVICE_CPU)
+        return ftj_host_compiler_find(&ctx->compiler, settings->compiler_path, &ctx->log);
     const ftj_status status = ftj_nvrtc_find(&ctx->compiler, settings->compiler_path, &ctx->log);
     if (status == FTJ_OK && settings->compile_mode != FTJ_COMPILE_DEFAULT)
         ctx->compiler.mode = settings->compile_mode;
@@ -73,6 +73,8 @@ static ftj_status open_store(struct ftj_context *ctx, const ftj_settings *settin
 ftj_status ftj_context_create(const ftj_settings *settings, ftj_context **out)
 {
     const ftj_settings defaults = {0};
+    if (!out)
+        return ftj_fail(NULL, FTJ_E_INVALID, "out is NULL");
     if (!settings)
         settings = &defaults;
     struct ftj_context *ctx = calloc(1, sizeof(*ctx));
@@ -135,6 +137,8 @@ void ftj_context_destroy(ftj_context *ctx)
 
 ftj_status ftj_context_check(const struct ftj_context *ctx)
 {
+    if (!ctx)
+        return ftj_fail(NULL, FTJ_E_INVALID, "ctx is NULL");
     if (ftj_context_is_ours(ctx))
         return FTJ_OK;
     return ftj_fail(&ctx->log, FTJ_E_INVALID,

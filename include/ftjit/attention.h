@@ -5,8 +5,9 @@
  * Create once per kind of layer; that builds or loads every kernel. The calls after it never
  * compile, allocate, synchronise or read device memory on the host, so they may be captured in a
  * CUDA graph and replayed at other lengths. All pointers in the argument structs are device
- * pointers, borrowed until the stream has run the call. Strides are in elements unless named
- * bytes; a stride of 0 means dense.
+ * pointers, borrowed until the stream has run the call, and aligned to an element where no more is
+ * said. Strides are in elements unless named bytes; a stride of 0 means dense, others are head_dim
+ * to 2^38, and of rows that are aligned to 16 bytes a multiple of 8. Rows of O may not overlap.
  *
  * Letters: B requests, T tokens, HQ query heads, H kv heads, D head_dim, P page_size.
  */
@@ -52,15 +53,16 @@ enum {
 typedef struct ftj_attention_desc {
     uint32_t ops;            ///< FTJ_OP_*; 0: store, decode and merge
     ftj_kv_layout kv;        ///< from ftj_kv_layout_init(), strides changed or not; of at most 4096
-                             ///< kv heads and 2^30 tokens a page
+                             ///< kv heads and 2^30 tokens a page, strides at most 2^39 bytes, no
+                             ///< row over another
     ftj_kv_table table;      ///< how requests come
     uint32_t num_q_heads;    ///< HQ, 1 to 64 times num_kv_heads, a multiple of it; 0: num_kv_heads
     ftj_dtype dtype;         ///< of Q, O and a 16-bit cache: BF16 or FP16; default BF16
     ftj_dtype store_dtype;   ///< of the rows ftj_kv_store() is given; default dtype
     ftj_dtype generic_dtype; ///< of Q and O of ftj_attention_generic(); default dtype
-    float sm_scale;          ///< multiplies q.k; 0: head_dim^-0.5
-    float softcap;           ///< c: a score s becomes c * tanh(s / c); 0: off
-    uint32_t window;         ///< visible keys, the query's own included; 0: all
+    float sm_scale;          ///< multiplies q.k, -1e30 to 1e30; 0: head_dim^-0.5
+    float softcap;           ///< c, 1e-30 to 1e30: a score s becomes c * tanh(s / c); 0: off
+    uint32_t window;         ///< visible keys, the query's own included, any number; 0: all
     uint32_t max_blocks;     ///< most blocks a decode or an extend may use, to leave room for other
                              ///< work or to force coarser splits; 0: fill the device. Where an
                              ///< extend's blocks work in pairs: whole pairs
@@ -113,7 +115,7 @@ typedef struct ftj_store_args {
     int64_t v_head_stride;
     const void *slots; ///< [T] int32 or int64, dense; a negative slot skips its token
     bool slots_are_int64;
-    uint64_t num_tokens;    ///< T; 0 launches nothing
+    uint64_t num_tokens;    ///< T, at most 2^40; 0 launches nothing
     uint32_t *num_rejected; ///< optional, one counter: tokens whose slot is past the last page are
                             ///< not written and counted here (added to what it holds)
 } ftj_store_args;
@@ -126,7 +128,7 @@ typedef struct ftj_store_args {
  *
  * @return FTJ_OK, or
  *         FTJ_E_INVALID  before any launch: the operation is not one of desc.ops, or an argument is
- *                        out of range, missing, misaligned, host memory or another device's; the
+ *                        NULL, out of range, misaligned, host memory or another device's; the
  *                        sentence says which;
  *         FTJ_E_LAUNCH   the driver refused the launch, or (on the CPU) the kernel failed;
  *         FTJ_E_DRIVER, FTJ_E_NO_MEMORY.
@@ -150,7 +152,8 @@ typedef struct ftj_requests {
     const int32_t *lengths;     ///< TABLE_BLOCKS: [B] keys of each request, 0 or more
     const int32_t *block_table; ///< TABLE_BLOCKS: [B, width] page ids; those past a length, or
                                 ///< wholly before the window, count for nothing
-    int64_t block_table_stride; ///< elements from a request to the next (the width); required
+    int64_t block_table_stride; ///< elements from a request to the next (the width), 1 to 2^31 - 1;
+                                ///< required
     const int32_t *indptr;      ///< TABLE_SLOTS: [B + 1]
     const int32_t *indices;     ///< TABLE_SLOTS: slots; token j of request r: indices[indptr[r]+j]
 } ftj_requests;
@@ -162,7 +165,7 @@ typedef struct ftj_decode_args {
     const void *q;          ///< [B, HQ, D] dtype, unit stride in D, rows aligned to 16 bytes
     int64_t q_batch_stride; ///< elements; 0: HQ * D
     int64_t q_head_stride;  ///< elements; 0: D
-    void *o;                ///< [B, HQ, D] dtype; every row is written
+    void *o;                ///< [B, HQ, D] dtype, aligned alike; every row is written
     int64_t o_batch_stride;
     int64_t o_head_stride;
     float *lse;         ///< [B, HQ] natural log of the softmax denominator; NULL: not wanted
@@ -195,7 +198,8 @@ FTJ_API FTJ_NODISCARD ftj_status ftj_attention_decode(ftj_attention *attn,
 typedef struct ftj_extend_args {
     ftj_kv_cache cache;
     ftj_requests requests;    ///< lengths count the new tokens too
-    const int32_t *qo_indptr; ///< [B + 1] queries qo_indptr[r] to qo_indptr[r + 1] are request r's
+    const int32_t *qo_indptr; ///< [B + 1], ascending: queries qo_indptr[r] up to, and without,
+                              ///< qo_indptr[r + 1] are request r's
     uint32_t num_queries;     ///< TQ, at least qo_indptr[B]; rows past that are left as they are;
                               ///< 0 launches nothing; at most 2^30 / (HQ / H)
     uint32_t max_queries;     ///< the most queries that a request of this call, or of its replays,
@@ -207,7 +211,7 @@ typedef struct ftj_extend_args {
     const void *q;            ///< [TQ, HQ, D] dtype, unit stride in D, rows aligned to 16 bytes
     int64_t q_token_stride;   ///< elements; 0: HQ * D
     int64_t q_head_stride;    ///< elements; 0: D
-    void *o;                  ///< [TQ, HQ, D] dtype
+    void *o;                  ///< [TQ, HQ, D] dtype, aligned alike
     int64_t o_token_stride;
     int64_t o_head_stride;
     float *lse;         ///< [TQ, HQ] natural log of the softmax denominator; NULL: not wanted
@@ -245,7 +249,8 @@ typedef struct ftj_generic_args {
     float *lse;                 ///< [TQ, HQ] or NULL
     const float *sinks;         ///< [HQ] or NULL
     uint32_t num_queries;       ///< TQ; 0 launches nothing
-    const int32_t *q_requests;  ///< [TQ] request of each query; NULL: query i is request i
+    const int32_t *q_requests;  ///< [TQ] request of each query; NULL: query i is request i. One
+                                ///< that is not below B has no keys
     const int32_t *q_positions; ///< [TQ] position; sees keys j <= position; NULL: the last key
 } ftj_generic_args;
 
@@ -260,13 +265,13 @@ FTJ_API FTJ_NODISCARD ftj_status ftj_attention_generic(ftj_attention *attn,
 
 /** Two attention states over disjoint keys, to be merged into the state over both. */
 typedef struct ftj_merge_args {
-    const void *o_a;    ///< [rows, D] dtype, dense
+    const void *o_a;    ///< [rows, D] dtype, dense, aligned to 4 bytes, as o_b and o are
     const float *lse_a; ///< [rows] natural log
     const void *o_b;
     const float *lse_b;
     void *o;       ///< [rows, D] dtype; may be o_a or o_b
     float *lse;    ///< [rows] or NULL; may be lse_a or lse_b
-    uint64_t rows; ///< B * HQ, say; 0 launches nothing
+    uint64_t rows; ///< B * HQ, say, at most 2^40; 0 launches nothing
 } ftj_merge_args;
 
 /** Merge states: (0, -inf) is neutral; two of them give (0, -inf). @return as ftj_kv_store(). */

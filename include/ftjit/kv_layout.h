@@ -56,9 +56,9 @@ typedef struct ftj_kv_array {
 
 /** The arrays of K, or of V. */
 typedef struct ftj_kv_side {
-    ftj_kv_array codes;        ///< aligned to gcd(16, row_bytes)
-    ftj_kv_array row_scales;   ///< fp32, aligned to 4
-    ftj_kv_array block_scales; ///< E4M3, aligned to gcd(16, row_bytes)
+    ftj_kv_array codes;        ///< offset and strides are multiples of gcd(16, row_bytes)
+    ftj_kv_array row_scales;   ///< fp32; multiples of 4
+    ftj_kv_array block_scales; ///< E4M3; gcd(16, row_bytes), or changed, any
     uint32_t row_bytes;        ///< of the three together
 } ftj_kv_side;
 
@@ -88,8 +88,9 @@ FTJ_API FTJ_NODISCARD ftj_status ftj_kv_layout_init(ftj_kv_layout *layout,
 /**
  * Where a cache is: device pointers, borrowed for each call they are passed to.
  *
- * Aligned to 16 bytes; where page_size is no multiple of 16 or slots lie apart (NHD, padded rows),
- * the alignment of the arrays' rows is enough, but for a decode of NHD on sm_90 and later.
+ * Aligned to 16 bytes. Of arrays of their own whose page_size is no multiple of 16, or whose slots
+ * lie apart (NHD, padded rows), an alignment to gcd(16, row_bytes) is enough, but for a decode of
+ * NHD on sm_90 and later.
  */
 typedef struct ftj_kv_cache {
     void *packed;         ///< FTJ_KV_PACKED: the allocation of num_pages * page_bytes; else NULL

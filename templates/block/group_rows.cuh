@@ -74,7 +74,7 @@ struct GroupRows {
                                           const TileKeys& keys, uint32_t tile, Factors& factors,
                                           TileUnits& units, Scores& scores) {
         if constexpr (Config::has_softcap)
-            cap(p, factors, scores);
+            cap(p, has_factors(keys, tile), factors, scores);
         is_rebased = false;
         if (tile >= plain_end)
             look_at(p, unit, keys, tile, factors, units, scores);
@@ -242,16 +242,22 @@ private:
             it = 1.0f;
     }
 
-    // Scores in log2 units.
-    __device__ __forceinline__ void cap(const ftj_extend_params& p, Factors& factors,
+    // Scores in log2 units; what is capped has the factors of the rows in it.
+    __device__ __forceinline__ void cap(const ftj_extend_params& p, bool of_rows, Factors& factors,
                                         Scores& scores) const {
         const float to_cap = 1.0f / p.softcap, cap_log2 = p.softcap * log2e;
         apply(factors, scores);
+        if (of_rows)
+            multiply(scores);
 #pragma unroll
         for (int i = 0; i < tokens / 2; i++)
             scores[i] = cap_log2 * tanh_of(scores[i] * to_cap);
     }
 
+    template <class TileKeys>
+    __device__ __forceinline__ bool has_factors(const TileKeys& keys, uint32_t tile) const {
+        return factors_at != 0 && keys.is_cached(tile);
+    }
     // By the factors of the two rows.
     __device__ __forceinline__ void multiply(Scores& scores) const {
         const uint32_t own = factors_at + ptx::thread_index() % warp_size / 4 * 4;
@@ -278,10 +284,10 @@ private:
         const uint32_t token = keys.first(tile), end = keys.end(tile);
         const uint32_t seen_end = min_of(seen.end, end);
         const bool is_whole = token >= seen.begin && token + tokens <= seen_end;
-        const bool has_factors = factors_at != 0 && keys.is_cached(tile);
+        const bool of_rows = has_factors(keys, tile);
         if (has_columns || has_units || factors[0] < 0.0f)
             apply(factors, scores);
-        if (has_factors)
+        if (of_rows && !Config::has_softcap)  // cap() has done so
             multiply(scores);
         if constexpr (has_units)
             raise(units, scores);
@@ -291,7 +297,7 @@ private:
             seek(scores, factors[0]);
         if (keys.is_look(tile))
             units.exponent = ptx::bits_float(0xff800000u);  // weights of nothing
-        else if (is_whole && !seeks && !has_factors)
+        else if (is_whole && !seeks && !of_rows)
             plain_end = tile + (seen_end - token) / tokens;
     }
     __device__ __forceinline__ void mask(const ftj_extend_params& p, const Unit& unit,

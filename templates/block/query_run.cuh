@@ -35,9 +35,9 @@ struct QueryRun {
 
     // What one query sees. Queries past the last are no worse off than it.
     __device__ __forceinline__ KeyRange seen_by(uint32_t query, uint32_t window) const {
-        const int32_t end = min_of(position + int32_t(query) + 1, int32_t(length));
-        const int32_t begin = window ? max_of(end - int32_t(window), 0) : 0;
-        return {uint32_t(begin), uint32_t(max_of(end, 0))};
+        const int32_t stop = min_of(position + int32_t(query) + 1, int32_t(length));
+        const uint32_t end = max_of(stop, 0);
+        return {window && end > window ? end - window : 0, end};  // any window, up to 2^32 - 1
     }
 
     __device__ __forceinline__ uint32_t num_rows(uint32_t group) const { return queries * group; }

@@ -26,6 +26,7 @@ struct attention_shape {
     uint32_t max_blocks;
     float softcap;
     float sm_scale; /* 0: head_dim^-0.5 */
+    float q_log2;   /* size of the queries; 0: about 1 */
     bool has_sinks;
     bool wide_strides; /* gaps in q, o and the cache's arrays */
     bool no_lse;

@@ -201,7 +201,8 @@ void attention_case_fill_random(struct attention_case *c, struct check_random *r
     float values[REF_MAX_HEAD_DIM];
     for (uint32_t r = 0; r < shape->batch; r++) {
         for (uint32_t h = 0; h < c->num_q_heads; h++) {
-            attention_random_row(random, shape->head_dim, -1, 1, values);
+            attention_random_row(random, shape->head_dim, shape->q_log2 - 1, shape->q_log2 + 1,
+                                 values);
             uint16_t *q = attention_case_q(c, r, h);
             for (uint32_t d = 0; d < shape->head_dim; d++)
                 q[d] = ref_16bit_narrow(shape->dtype, values[d]);
@@ -300,7 +301,7 @@ static void solve_head(struct attention_case *c, uint32_t request, uint32_t kv_h
             .num_keys = shape->lengths[request],
             .position = (int64_t)shape->lengths[request] - 1,
             .window = shape->window,
-            .sm_scale = shape->sm_scale > 0 ? (double)shape->sm_scale : 1 / sqrt(head_dim),
+            .sm_scale = shape->sm_scale != 0 ? (double)shape->sm_scale : 1 / sqrt(head_dim),
             .softcap = (double)shape->softcap,
             .has_sink = shape->has_sinks,
             .sink = shape->has_sinks ? (double)c->sinks[q_head] : 0,

@@ -52,8 +52,36 @@ static const struct extend_shape specified[] = {
      .q_lens = {32, 0}},
     /* Not the specification's: no query at all; */
     {.attention = {.head_dim = 64, .num_kv_heads = 1, .group = 1, .lengths = {5, 0}}},
-    /* of the H200's shapes the one with a single stage. */
+    /* of the H200's shapes the one with a single stage; */
     {.attention = {.head_dim = 384, .num_kv_heads = 1, .group = 3, .lengths = {140, 70}},
+     .q_lens = {30, 3}},
+    /* windows that hide nothing, as -1 and as the largest int, also before key 0; */
+    {.attention =
+         {.head_dim = 64, .num_kv_heads = 1, .group = 2, .window = UINT32_MAX, .lengths = {40, 5}},
+     .q_lens = {9, 12}},
+    {.attention =
+         {.head_dim = 64, .num_kv_heads = 1, .group = 2, .window = INT32_MAX, .lengths = {40, 5}},
+     .q_lens = {9, 12}},
+    /* queries that need a power of two of their own beside codes, and a cap on what comes of it. */
+    {.attention = {.k_format = FTJ_KV_NVFP4,
+                   .v_format = FTJ_KV_NVFP4,
+                   .head_dim = 128,
+                   .num_kv_heads = 1,
+                   .group = 4,
+                   .softcap = 2.0f,
+                   .q_log2 = 11.0f,
+                   .sm_scale = 0x1p-14f,
+                   .lengths = {140, 70}},
+     .q_lens = {30, 3}},
+    {.attention = {.k_format = FTJ_KV_FP8,
+                   .v_format = FTJ_KV_FP8,
+                   .head_dim = 64,
+                   .num_kv_heads = 1,
+                   .group = 4,
+                   .softcap = 2.0f,
+                   .q_log2 = -12.0f,
+                   .sm_scale = 0x1p9f,
+                   .lengths = {140, 70}},
      .q_lens = {30, 3}},
 };
 #define NUM_SPECIFIED (sizeof(specified) / sizeof(*specified))

@@ -107,7 +107,8 @@ void extend_case_fill_random(struct extend_case *c, struct check_random *random)
             for (uint32_t h = 0; h < c->attention.num_q_heads; h++) {
                 uint16_t *q =
                     c->q + i * c->attention.q_batch_stride + h * c->attention.q_head_stride;
-                attention_random_row(random, shape->head_dim, -1, 1, k);
+                attention_random_row(random, shape->head_dim, shape->q_log2 - 1, shape->q_log2 + 1,
+                                     k);
                 for (uint32_t d = 0; d < shape->head_dim; d++)
                     q[d] = ref_16bit_narrow(shape->dtype, k[d]);
             }

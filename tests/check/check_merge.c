@@ -111,6 +111,18 @@ static ftj_status create(struct check_row *row, const struct merge_shape *shape,
     return status ? status : ftj_attention_create(row->ctx, &desc, attn);
 }
 
+/* Values are read in pairs, and rows are counted. */
+static void refuse(struct check_row *row, ftj_attention *attn, const ftj_merge_args *good)
+{
+    ftj_merge_args bad[3] = {*good, *good, *good};
+    bad[0].o_b = (const uint8_t *)good->o_b + 2;
+    bad[1].o = (uint8_t *)good->o + 2;
+    bad[2].rows = UINT64_MAX;
+    check_refused(row, ftj_state_merge(attn, &bad[0], NULL), FTJ_E_INVALID, "o_b is|aligned to 4");
+    check_refused(row, ftj_state_merge(attn, &bad[1], NULL), FTJ_E_INVALID, "o is|aligned to 4");
+    check_refused(row, ftj_state_merge(attn, &bad[2], NULL), FTJ_E_INVALID, "rows is|2^40");
+}
+
 static void run(struct check_row *row, void *prepared)
 {
     (void)prepared;
@@ -141,6 +153,8 @@ static void run(struct check_row *row, void *prepared)
         .lse = shape->no_lse ? NULL : out_lse->device,
         .rows = shape->rows,
     };
+    if (shape->rows > 0)
+        refuse(row, attn, &args);
     if (check_ok(row, ftj_state_merge(attn, &args, NULL), "ftj_state_merge") &&
         check_ok(row, ftj_stream_synchronize(row->ctx, NULL), "ftj_stream_synchronize") &&
         check_buffer_read(out, row, got) && check_buffer_read(out_lse, row, got_lse))

@@ -3,6 +3,7 @@
  * What must be refused on the host, before any launch: the sentence names the argument, outputs
  * stay as they were, and the next valid call works. Traps T3, T4, T32, T33, T34.
  */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -104,10 +105,28 @@ static void refuse_descriptors(struct check_row *row)
     const ftj_kv_shape shape = {.num_kv_heads = 2, .head_dim = 64, .page_size = 16};
     if (!check_ok(row, ftj_kv_layout_init(&good.kv, &shape), "ftj_kv_layout_init"))
         return;
-    ftj_attention_desc bad[8] = {good, good, good, good, good, good, good, good};
-    const char *const words[8] = {
-        "num_q_heads|5|2", "num_q_heads|130|64",  "dtype|fp32",         "store_dtype|9",
-        "softcap|-1",      "page_stride_bytes|8", "slot_stride_bytes|", "table|5"};
+    enum { NUM_BAD = 16 };
+    ftj_attention_desc bad[NUM_BAD];
+    for (size_t i = 0; i < NUM_BAD; i++)
+        bad[i] = good;
+    const char *const words[NUM_BAD] = {
+        "num_q_heads|5|2",
+        "num_q_heads|130|64",
+        "dtype|fp32",
+        "store_dtype|9",
+        "softcap|-1",
+        "page_stride_bytes|8",
+        "slot_stride_bytes|",
+        "table|5",
+        "softcap|e-41|1e-30",
+        "sm_scale|inf",
+        "offset_bytes is 2048|rows of kv.k.codes", /* another page_size than it was made of */
+        "page_stride_bytes is 1024|over each other",
+        "v.codes.page_stride_bytes is|2^39",
+        "k.codes.offset_bytes is|2^39",
+        "v.codes.offset_bytes is 2048|k.codes",
+        "short_queries is 65",
+    };
     bad[0].num_q_heads = 5;
     bad[1].num_q_heads = 130;
     bad[2].dtype = FTJ_DTYPE_FP32;
@@ -116,6 +135,14 @@ static void refuse_descriptors(struct check_row *row)
     bad[5].kv.k.codes.page_stride_bytes = 8;
     bad[6].kv.v.codes.slot_stride_bytes = 112; /* shorter than a row */
     bad[7].table = (ftj_kv_table)5;
+    bad[8].softcap = 1e-40f;
+    bad[9].sm_scale = INFINITY;
+    bad[10].kv.shape.page_size = 32;
+    bad[11].kv.k.codes.page_stride_bytes = 1024; /* half of a head's */
+    bad[12].kv.v.codes.page_stride_bytes = UINT64_MAX - 15;
+    bad[13].kv.k.codes.offset_bytes = UINT64_MAX - 15;
+    bad[14].kv.k.codes.offset_bytes = bad[14].kv.v.codes.offset_bytes;
+    bad[15].short_queries = 65;
     for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
         ftj_attention *attn = NULL;
         check_refused(row, ftj_attention_create(row->ctx, &bad[i], &attn), FTJ_E_INVALID, words[i]);
@@ -123,20 +150,25 @@ static void refuse_descriptors(struct check_row *row)
             check_fail(row, "a refused descriptor (%s) gave an attention", words[i]);
         ftj_attention_destroy(attn);
     }
+    check_refused(row, ftj_attention_create(row->ctx, NULL, NULL), FTJ_E_INVALID, "desc is NULL");
+    check_refused(row, ftj_attention_create(row->ctx, &good, NULL), FTJ_E_INVALID, "out is NULL");
+    check_refused(row, ftj_attention_create(NULL, &good, NULL), FTJ_E_INVALID, "ctx is NULL");
 }
 
 static void refuse_decodes(struct check_row *row)
 {
     struct fixture fixture;
-    enum { NUM_BAD = 10 };
+    enum { NUM_BAD = 13 };
     if (fixture_init(&fixture, row)) {
         const ftj_decode_args good = fixture.device.args;
-        ftj_decode_args bad[NUM_BAD] = {good, good, good, good, good, good, good, good, good, good};
+        ftj_decode_args bad[NUM_BAD] = {good, good, good, good, good, good, good,
+                                        good, good, good, good, good, good};
         const char *const words[NUM_BAD] = {
             "q is NULL|device memory", "q is|aligned|16",        "o is NULL",
             "workspace is NULL",       "workspace_bytes is",     "block_table_stride is 0",
             "k_row_scales is NULL",    "v_block_scales is NULL", "num_pages is 0",
-            "num_pages is|1 to"};
+            "num_pages is|1 to",       "q_head_stride is|2^38",  "o_batch_stride is 64|each other",
+            "block_table_stride is|to"};
         bad[0].q = NULL;
         bad[1].q = (const uint8_t *)good.q + 2;
         bad[2].o = NULL;
@@ -147,9 +179,15 @@ static void refuse_decodes(struct check_row *row)
         bad[7].cache.v_block_scales = NULL;
         bad[8].cache.num_pages = 0;
         bad[9].cache.num_pages = UINT64_MAX / 16 + 2; /* of 16 tokens: a few more than 2^64 slots */
+        bad[10].q_head_stride = (int64_t)1 << 60;
+        bad[11].o_batch_stride = 64; /* a head's: of four heads */
+        bad[12].requests.block_table_stride = INT64_MAX;
         for (size_t i = 0; i < NUM_BAD; i++)
             check_refused(row, ftj_attention_decode(fixture.device.attn, &bad[i], NULL),
                           FTJ_E_INVALID, words[i]);
+        check_refused(row, ftj_attention_decode(fixture.device.attn, NULL, NULL), FTJ_E_INVALID,
+                      "args is NULL");
+        check_refused(row, ftj_attention_decode(NULL, &good, NULL), FTJ_E_INVALID, "attn is NULL");
         untouched(&fixture, row);
         still_works(&fixture, row);
     }
@@ -173,14 +211,17 @@ static void refuse_extends(struct check_row *row)
                                       .o = fixture.device.o.device,
                                       .workspace = fixture.device.workspace.device,
                                       .workspace_bytes = SIZE_MAX};
-        ftj_extend_args bad[2] = {good, good};
+        ftj_extend_args bad[3] = {good, good, good};
         bad[0].cache.k_row_scales = (uint8_t *)good.cache.k_row_scales + 8;
         bad[1].cache.v_block_scales = (uint8_t *)good.cache.v_block_scales + 8;
+        bad[2].k_new = fixture.device.q.device;
         if (check_ok(row, ftj_attention_create(row->ctx, &desc, &attn), "ftj_attention_create")) {
             check_refused(row, ftj_attention_extend(attn, &bad[0], NULL), FTJ_E_INVALID,
                           "k_row_scales is|aligned|16");
             check_refused(row, ftj_attention_extend(attn, &bad[1], NULL), FTJ_E_INVALID,
                           "v_block_scales is|aligned|16");
+            check_refused(row, ftj_attention_extend(attn, &bad[2], NULL), FTJ_E_INVALID,
+                          "v_new is NULL and k_new is not");
         }
         untouched(&fixture, row);
         ftj_attention_destroy(attn);
@@ -222,7 +263,7 @@ static void refuse_head_rows(struct check_row *row)
 static void refuse_stores(struct check_row *row)
 {
     struct fixture fixture;
-    enum { NUM_BAD = 5 };
+    enum { NUM_BAD = 6 };
     if (fixture_init(&fixture, row)) {
         /* Any device memory will do as a source: nothing may be launched. */
         const ftj_store_args good = {.cache = fixture.device.cache.view,
@@ -230,14 +271,17 @@ static void refuse_stores(struct check_row *row)
                                      .v = fixture.device.q.device,
                                      .slots = fixture.device.lengths.device,
                                      .num_tokens = 1};
-        ftj_store_args bad[NUM_BAD] = {good, good, good, good, good};
-        const char *const words[NUM_BAD] = {"k is NULL", "v is NULL", "slots is NULL",
-                                            "v_token_stride is 10", "k is|aligned"};
+        ftj_store_args bad[NUM_BAD] = {good, good, good, good, good, good};
+        const char *const words[NUM_BAD] = {
+            "k is NULL",     "v is NULL",
+            "slots is NULL", "v_token_stride is 10",
+            "k is|aligned",  "num_tokens is 18446744073709551615|2^40"};
         bad[0].k = NULL;
         bad[1].v = NULL;
         bad[2].slots = NULL;
         bad[3].v_token_stride = 10;
         bad[4].k = (const uint8_t *)good.k + 1;
+        bad[5].num_tokens = UINT64_MAX; /* whose blocks, counted in 64 bits, would be none */
         for (size_t i = 0; i < NUM_BAD; i++)
             check_refused(row, ftj_kv_store(fixture.device.attn, &bad[i], NULL), FTJ_E_INVALID,
                           words[i]);

@@ -17,6 +17,7 @@ static const struct check_test *const tests[] = {
     &check_codec_vectors_test, &check_codec_test,         &check_fp8_floats_test,
     &check_fp8_codes_test,     &check_generic_test,       &check_decode_test,
     &check_extend_test,        &check_extend_copies_test, &check_short_test,
+    &check_drawn_decode_test,  &check_drawn_extend_test,  &check_drawn_short_test,
     &check_merge_test,         &check_refusals_test,      &check_invariants_test,
     &check_acceptance_test,
 };

@@ -118,11 +118,12 @@ Test(problem, refusals_name_the_field_its_value_and_what_is_allowed)
     } rows[] = {
         {OPS, 0x100, "ops is 0x100; allowed: FTJ_OP_* bits, 0x1f"},
         {TABLE, 2, "table is 2; allowed: FTJ_TABLE_BLOCKS, FTJ_TABLE_SLOTS"},
-        {SOFTCAP, -1, "softcap is -1; allowed: 0 (off) or a positive number"},
-        {SOFTCAP, INFINITY, "softcap is inf; allowed: 0 (off) or a positive number"},
-        {SOFTCAP, NAN, "softcap is nan; allowed: 0 (off) or a positive number"},
-        {SM_SCALE, INFINITY, "sm_scale is inf; allowed: any finite number"},
-        {SM_SCALE, NAN, "sm_scale is nan; allowed: any finite number"},
+        {SOFTCAP, -1, "softcap is -1; allowed: 0 (off), or 1e-30 to 1e30"},
+        {SOFTCAP, INFINITY, "softcap is inf; allowed: 0 (off), or 1e-30 to 1e30"},
+        {SOFTCAP, NAN, "softcap is nan; allowed: 0 (off), or 1e-30 to 1e30"},
+        {SOFTCAP, 1e-40, "softcap is 9.99995e-41; allowed: 0 (off), or 1e-30 to 1e30"},
+        {SM_SCALE, INFINITY, "sm_scale is inf; allowed: -1e30 to 1e30"},
+        {SM_SCALE, NAN, "sm_scale is nan; allowed: -1e30 to 1e30"},
         {DTYPE, FTJ_DTYPE_FP32, "dtype is fp32 (3); allowed: bf16, fp16"},
         {DTYPE, 9, "dtype is ? (9); allowed: bf16, fp16"},
         {STORE_DTYPE, 4, "store_dtype is 4; allowed: bf16, fp16, fp32"},
@@ -139,6 +140,20 @@ Test(problem, refusals_name_the_field_its_value_and_what_is_allowed)
          "kv.v.codes.head_stride_bytes is 48; it must be at least a row, 64 bytes"},
         {SLOT_STRIDE, 120, "kv.k.codes.slot_stride_bytes is 120; it must be a multiple of 16"},
         {SCALE_STRIDE, 6, "kv.v.row_scales.slot_stride_bytes is 6; it must be a multiple of 4"},
+        {PAGE_STRIDE, 0x1p40,
+         "kv.k.codes.page_stride_bytes is 1099511627776; it must be at most 2^39"},
+        {PAGE_STRIDE, 8192, /* a head's: of eight */
+         "kv.k.codes.page_stride_bytes is 8192; rows would lie over each other: it must be at "
+         "least 65536"},
+        {HEAD_STRIDE, 64, /* a slot's, of 64 */
+         "kv.v.codes.head_stride_bytes is 64; rows would lie over each other: it must be at least "
+         "4096"},
+        {SLOT_STRIDE, 144, /* a gap that heads and pages do not know of */
+         "kv.k.codes.head_stride_bytes is 8192; rows would lie over each other: it must be at "
+         "least 9200"},
+        {PAGE_SIZE, 128, /* and strides of another one */
+         "kv.k.codes.head_stride_bytes is 8192; rows would lie over each other: it must be at "
+         "least 16384"},
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
         ftj_attention_desc desc = desc_of(FTJ_KV_FP8, FTJ_KV_NVFP4, FTJ_KV_HND);
@@ -149,6 +164,35 @@ Test(problem, refusals_name_the_field_its_value_and_what_is_allowed)
         cr_expect_str_eq(ftj_last_error(), rows[i].sentence);
         cr_expect_eq(catcher.num_sentences, 1, "%s", rows[i].sentence);
     }
+}
+
+Test(problem, arrays_of_a_record_are_apart)
+{
+    ftj_attention_desc desc = desc_of(FTJ_KV_FP8, FTJ_KV_NVFP4, FTJ_KV_PACKED);
+    cr_expect_eq(ftj_desc_check(&desc, &log_to_catcher), FTJ_OK);
+    desc.kv.v.codes.offset_bytes = 4096; /* of K codes that end at 8192 */
+    cr_expect_eq(ftj_desc_check(&desc, &log_to_catcher), FTJ_E_INVALID);
+    cr_expect_str_eq(ftj_last_error(), "kv.v.codes.offset_bytes is 4096, where rows of kv.k.codes "
+                                       "lie, from 0 on: in the packed order they share an "
+                                       "allocation");
+    /* Slot by slot: K, then V, and their scales behind. */
+    desc = desc_of(FTJ_KV_16BIT, FTJ_KV_16BIT, FTJ_KV_PACKED);
+    desc.kv.k.codes.slot_stride_bytes = desc.kv.v.codes.slot_stride_bytes = 512;
+    desc.kv.v.codes.offset_bytes = 256;
+    cr_expect_eq(ftj_desc_check(&desc, &log_to_catcher), FTJ_OK, "%s", ftj_last_error());
+}
+
+Test(problem, heads_and_pages_may_lie_in_any_order)
+{
+    ftj_attention_desc desc = desc_of(FTJ_KV_16BIT, FTJ_KV_16BIT, FTJ_KV_HND);
+    ftj_kv_array *codes = &desc.kv.k.codes;
+    codes->page_stride_bytes = codes->head_stride_bytes; /* pages within a head */
+    codes->head_stride_bytes = 1000 * codes->page_stride_bytes;
+    cr_expect_eq(ftj_desc_check(&desc, &log_to_catcher), FTJ_OK, "%s", ftj_last_error());
+    codes->page_stride_bytes = codes->slot_stride_bytes; /* and within a slot */
+    codes->slot_stride_bytes = 1000 * codes->page_stride_bytes;
+    codes->head_stride_bytes = 64 * codes->slot_stride_bytes;
+    cr_expect_eq(ftj_desc_check(&desc, &log_to_catcher), FTJ_OK, "%s", ftj_last_error());
 }
 
 Test(problem, a_shape_that_no_cache_has_is_refused_in_the_layouts_words)
@@ -248,5 +292,7 @@ Test(problem, slots_are_contiguous_where_every_array_is)
     }
     ftj_attention_desc padded = desc_of(FTJ_KV_FP8, FTJ_KV_NVFP4, FTJ_KV_HND);
     padded.kv.v.row_scales.slot_stride_bytes = 8;
+    padded.kv.v.row_scales.head_stride_bytes *= 2;
+    padded.kv.v.row_scales.page_stride_bytes *= 2;
     cr_expect_not(problem_of(FTJ_KERNEL_DECODE, &padded).slots_contiguous);
 }

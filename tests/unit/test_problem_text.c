@@ -94,6 +94,8 @@ Test(problem_text, round_trips_strides_and_narrowed_devices)
     struct ftj_problem problem;
     fancy_desc(&desc);
     desc.kv.k.codes.slot_stride_bytes += 16;
+    desc.kv.k.codes.head_stride_bytes += 5 * 16;
+    desc.kv.k.codes.page_stride_bytes += 4 * 5 * 16;
     desc.kv.k.codes.offset_bytes = 32;
     desc.kv.v.block_scales.page_stride_bytes += 1;
     device_of("sm_90a", &device);
