@@ -26,6 +26,13 @@ struct PieceAt {
     static constexpr int dims = dims_;
 };
 
+// One of many of one width: what is done with them is then compiled once, and unrolled late.
+template <int dims_>
+struct EqualPiece {
+    static constexpr int dims = dims_;
+    int at;
+};
+
 // Row r of a score tile is token tau(r), the same in rows 8 to 15 + 8: with it, eight lanes that
 // load 16 bytes of one column each meet no bank twice, for K as for V.
 constexpr uint32_t tau(uint32_t row) { return row % 2 ? 4 + ((row / 2) ^ 1) : row / 2; }
@@ -38,13 +45,25 @@ constexpr int value_dim(int tile, int half, int g) {
     return dims / 8 * g + 4 * (tile / 2) + tile % 2 + 2 * half;
 }
 
-// Calls visit(PieceAt<at, dims>()) for every piece of a row.
+// Calls visit(piece) for every piece of a row, each of a type of its own.
 template <int head_dim, int widest, int at = 0, class Visit>
-FTJ_DEVICE void for_each_piece(const Visit& visit) {
+FTJ_DEVICE void for_each_piece_apart(const Visit& visit) {
     if constexpr (at < head_dim) {
         constexpr int dims = piece_dims(head_dim - at, widest);
         visit(PieceAt<at, dims>());
-        for_each_piece<head_dim, widest, at + dims>(visit);
+        for_each_piece_apart<head_dim, widest, at + dims>(visit);
+    }
+}
+
+// The same; many of one width are a loop.
+template <int head_dim, int widest, class Visit>
+FTJ_DEVICE void for_each_piece(const Visit& visit) {
+    if constexpr (head_dim % widest == 0 && head_dim > 2 * widest) {
+#pragma unroll
+        for (int i = 0; i < head_dim / widest; i++)
+            visit(EqualPiece<widest>{i * widest});
+    } else {
+        for_each_piece_apart<head_dim, widest>(visit);
     }
 }
 

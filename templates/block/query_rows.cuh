@@ -53,7 +53,8 @@ struct QueryRows {
     }
 
 private:
-    // Words a0 and a2 of every product, or a1 and a3. Rows past the tile's end are zeros.
+    // Words a0 and a2 of every product, or a1 and a3. Rows past the tile's end are zeros. (As
+    // loops, its pieces have ptxas order what follows otherwise, the loop over keys too.)
     static __device__ __forceinline__ float load_row(const ftj_extend_params& p,
                                                      const QueryTile<Config>& unit, uint32_t row,
                                                      uint32_t to) {
@@ -67,7 +68,7 @@ private:
         const auto* from = pointer<const typename Element::Storage>(p.q) +
                            (int64_t(unit.run.first) + query) * p.q_token_stride +
                            q_head * p.q_head_stride;
-        for_each_piece<head_dim, widest>([&](auto piece) {
+        for_each_piece_apart<head_dim, widest>([&](auto piece) {
             const auto* run = from + piece.at + piece.dims / 4 * c;
 #pragma unroll
             for (int i = 0; i < piece.dims / 8; i += 2) {
@@ -78,7 +79,7 @@ private:
         });
         const uint32_t signs = p.score_scale < 0.0f ? 0x80008000u : 0u;
         const float factor = normalised ? power_to_top(largest(pairs)) : 1.0f;
-        for_each_piece<head_dim, widest>([&](auto piece) {
+        for_each_piece_apart<head_dim, widest>([&](auto piece) {
 #pragma unroll
             for (int j = 0; j < piece.dims / 16; j++) {
                 const uint32_t at = to + (piece.at / 16 + j) * (warp_size * 16);
