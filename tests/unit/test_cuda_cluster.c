@@ -5,9 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/dynlib.h"
 #include "fake_cuda.h"
-#include "log_catcher.h"
+#include "fake_gpu.h"
 #include "runtime/backend.h"
 
 static struct log_catcher catcher;
@@ -27,17 +26,6 @@ static void tear_down(void)
 }
 
 TestSuite(cuda_cluster, .init = set_up, .fini = tear_down);
-
-/* Of the library that the backend opened. */
-static void look_up(void *function, const char *name)
-{
-    const char *const names[] = {FAKE_CUDA_PATH, NULL};
-    struct ftj_text tried = {0};
-    void *address = ftj_dynlib_symbol(ftj_dynlib_open(names, &tried, NULL, 0), name);
-    ftj_text_finish(&tried);
-    cr_assert_not_null(address, "%s", name);
-    memcpy(function, &address, sizeof(address));
-}
 
 static ftj_status load(uint32_t cluster_blocks, struct ftj_module *module)
 {
@@ -89,8 +77,8 @@ Test(cuda_cluster, is_what_a_launch_says)
     unsigned int (*calls)(const char *symbol);
     struct ftj_module module;
     const ftj_decode_params params = {0};
-    look_up(&last_launch, "fake_cuda_last_launch");
-    look_up(&calls, "fake_cuda_calls");
+    fake_gpu_find(FAKE_CUDA_PATH, "fake_cuda_last_launch", &last_launch);
+    fake_gpu_find(FAKE_CUDA_PATH, "fake_cuda_calls", &calls);
     setenv("FAKE_CUDA_ODD_SMS", "4", 1);
     cr_assert_eq(load(2, &module), FTJ_OK, "%s", catcher.last);
     cr_expect_eq(module.cluster_blocks, 2);

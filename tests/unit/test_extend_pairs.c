@@ -2,12 +2,9 @@
 /* When an extend is launched in pairs of blocks, with a fake driver and a fake compiler. */
 #include <criterion/criterion.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "base/dynlib.h"
+#include "fake_gpu.h"
 #include "ftjit/memory.h"
-#include "library_copy.h"
-#include "log_catcher.h"
 #include "runtime/attention_state.h"
 #include "temp_dir.h"
 
@@ -24,19 +21,10 @@ static void set_up(void)
     temp_dir_init(dir);
     setenv("FAKE_CUDA_ARCH", "90", 1);
     setenv("FTJIT_CC", FTJIT_CC_PATH, 1);
-    const char *const names[] = {FAKE_CUDA_PATH, NULL};
-    struct ftj_text tried = {0};
-    const ftj_settings settings = {.driver_path = FAKE_CUDA_PATH,
-                                   .compiler_path = FAKE_NVRTC_PATH,
-                                   .cache_dir = dir,
-                                   .log = catch_sentence,
-                                   .log_data = &catcher,
-                                   .log_level = FTJ_LOG_WARNING};
+    const ftj_settings settings = fake_gpu_settings(FAKE_CUDA_PATH, dir, &catcher);
     cr_assert_eq(ftj_context_create(&settings, &ctx), FTJ_OK, "%s", catcher.last);
     cr_assert_eq(ftj_memory_alloc(ctx, 65536, &memory), FTJ_OK, "%s", catcher.last);
-    void *address = ftj_dynlib_symbol(ftj_dynlib_open(names, &tried, NULL, 0), "fake_cuda_calls");
-    memcpy(&calls, &address, sizeof(address));
-    ftj_text_finish(&tried);
+    fake_gpu_find(FAKE_CUDA_PATH, "fake_cuda_calls", &calls);
 }
 
 static void tear_down(void)

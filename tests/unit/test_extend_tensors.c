@@ -5,10 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/dynlib.h"
+#include "fake_gpu.h"
 #include "ftjit/memory.h"
 #include "library_copy.h"
-#include "log_catcher.h"
 #include "runtime/attention_state.h"
 #include "temp_dir.h"
 #include "templates/block/params.h"
@@ -45,14 +44,7 @@ static struct session open_session(const char *driver, const ftj_kv_shape *shape
 {
     struct session session = {0};
     void *memory;
-    const char *const names[] = {driver, NULL};
-    struct ftj_text tried = {0};
-    const ftj_settings settings = {.driver_path = driver,
-                                   .compiler_path = FAKE_NVRTC_PATH,
-                                   .cache_dir = dir,
-                                   .log = catch_sentence,
-                                   .log_data = &catcher,
-                                   .log_level = FTJ_LOG_WARNING};
+    const ftj_settings settings = fake_gpu_settings(driver, dir, &catcher);
     ftj_attention_desc desc = {
         .ops = FTJ_OP_EXTEND, .num_q_heads = 8, .short_queries = short_queries};
     cr_assert_eq(ftj_context_create(&settings, &session.ctx), FTJ_OK, "%s", catcher.last);
@@ -61,10 +53,7 @@ static struct session open_session(const char *driver, const ftj_kv_shape *shape
     cr_assert_eq(ftj_kv_layout_init(&desc.kv, shape), FTJ_OK);
     cr_assert_eq(ftj_attention_create(session.ctx, &desc, &session.attn), FTJ_OK, "%s",
                  catcher.last);
-    void *address =
-        ftj_dynlib_symbol(ftj_dynlib_open(names, &tried, NULL, 0), "fake_cuda_last_launch");
-    memcpy(&session.last_launch, &address, sizeof(address));
-    ftj_text_finish(&tried);
+    fake_gpu_find(driver, "fake_cuda_last_launch", &session.last_launch);
     return session;
 }
 

@@ -8,9 +8,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/dynlib.h"
+#include "fake_gpu.h"
 #include "ftjit/memory.h"
-#include "log_catcher.h"
 #include "runtime/attention_state.h"
 #include "temp_dir.h"
 
@@ -23,12 +22,7 @@ static ftj_context *ctx;
 
 static ftj_status open_context(ftj_context **out)
 {
-    const ftj_settings settings = {.driver_path = FAKE_CUDA_PATH,
-                                   .compiler_path = FAKE_NVRTC_PATH,
-                                   .cache_dir = dir,
-                                   .log = catch_sentence,
-                                   .log_data = &catcher,
-                                   .log_level = FTJ_LOG_WARNING};
+    const ftj_settings settings = fake_gpu_settings(FAKE_CUDA_PATH, dir, &catcher);
     return ftj_context_create(&settings, out);
 }
 
@@ -85,13 +79,8 @@ static ftj_stats stats_of(const ftj_context *context)
 /* A helper of the fake driver. */
 static unsigned int calls(const char *symbol)
 {
-    const char *const names[] = {FAKE_CUDA_PATH, NULL};
-    struct ftj_text tried = {0};
-    void *library = ftj_dynlib_open(names, &tried, NULL, 0);
     unsigned int (*count)(const char *symbol) = NULL;
-    void *address = ftj_dynlib_symbol(library, "fake_cuda_calls");
-    memcpy(&count, &address, sizeof(address));
-    ftj_text_finish(&tried);
+    fake_gpu_find(FAKE_CUDA_PATH, "fake_cuda_calls", &count);
     return count(symbol);
 }
 

@@ -4,10 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/dynlib.h"
 #include "codegen/tune.h"
+#include "fake_gpu.h"
 #include "ftjit/memory.h"
-#include "log_catcher.h"
 #include "runtime/attention_state.h"
 #include "temp_dir.h"
 #include "templates/block/params.h"
@@ -23,23 +22,13 @@ static const struct fake_launch *(*last_launch)(void);
 
 static void set_up(void)
 {
-    const char *const names[] = {FAKE_CUDA_PATH, NULL};
-    struct ftj_text tried = {0};
     temp_dir_init(dir);
     setenv("FAKE_CUDA_ARCH", "90", 1);
     setenv("FTJIT_CC", FTJIT_CC_PATH, 1);
-    const ftj_settings settings = {.driver_path = FAKE_CUDA_PATH,
-                                   .compiler_path = FAKE_NVRTC_PATH,
-                                   .cache_dir = dir,
-                                   .log = catch_sentence,
-                                   .log_data = &catcher,
-                                   .log_level = FTJ_LOG_WARNING};
+    const ftj_settings settings = fake_gpu_settings(FAKE_CUDA_PATH, dir, &catcher);
     cr_assert_eq(ftj_context_create(&settings, &ctx), FTJ_OK, "%s", catcher.last);
     cr_assert_eq(ftj_memory_alloc(ctx, 4096, &memory), FTJ_OK, "%s", catcher.last);
-    void *address =
-        ftj_dynlib_symbol(ftj_dynlib_open(names, &tried, NULL, 0), "fake_cuda_last_launch");
-    memcpy(&last_launch, &address, sizeof(address));
-    ftj_text_finish(&tried);
+    fake_gpu_find(FAKE_CUDA_PATH, "fake_cuda_last_launch", &last_launch);
 }
 
 static void tear_down(void)
