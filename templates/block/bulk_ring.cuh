@@ -14,6 +14,29 @@
 
 namespace ftj {
 
+// Where a bulk copy goes, by one lane: into a stage, whose barrier is told how much is to come; or
+// only as far as the L2.
+struct ToStage {
+    uint32_t stage;
+    uint32_t barrier;
+
+    __device__ __forceinline__ ToStage(uint32_t its_stage, uint32_t its_barrier)
+        : stage(its_stage), barrier(its_barrier) {}
+    __device__ __forceinline__ void expect(uint32_t bytes) const {
+        ptx::mbarrier_arrive_expect_tx(barrier, bytes);
+    }
+    __device__ __forceinline__ void copy(uint32_t at, uint64_t from, uint32_t bytes) const {
+        ptx::cp_async_bulk(stage + at, pointer<const void>(from), bytes, barrier,
+                           ptx::createpolicy_evict_first());
+    }
+};
+struct ToL2 {
+    __device__ __forceinline__ void expect(uint32_t) const {}
+    __device__ __forceinline__ void copy(uint32_t, uint64_t from, uint32_t bytes) const {
+        ptx::prefetch_bulk_l2(pointer<const void>(from), bytes);
+    }
+};
+
 template <int num_stages, int bytes, int warps, int fillers, int lag, bool keeps>
 struct BulkRing {
     static_assert(num_stages >= 2, "one stage is read while another is filled");

@@ -43,9 +43,7 @@ struct Stage {
     static constexpr bool is_early = ring_warps > 1 && !Config::has_runs && Config::num_warps >= 4;
 
     // For how many of a ring's first tiles the L2 is asked while the kernel before still runs.
-    static constexpr int near_tiles = !is_early || !records || num_pages > 1 ? 0
-                                      : bytes < 16 * 1024                    ? 1
-                                                                             : 2;
+    static constexpr int near_tiles = !is_early ? 0 : bytes < 16 * 1024 ? 1 : 2;
 
     // Where 16 rows of an array start in a stage, the first of them row `at` of the tile.
     static constexpr int k_codes(int at) {
@@ -103,97 +101,93 @@ struct Stage {
     struct Ring : Stages {
         __device__ __forceinline__ void fill(const ftj_cache_params& cache, uint32_t head,
                                              Visible keys, uint32_t token, Place place) {
-            const uint32_t stage = this->base + this->filled * bytes;
-            const uint32_t barrier = this->filled_of(this->filled);
-            if constexpr (!records)
-                copy_spans(cache, stage, barrier, head, place);
-            else if constexpr (num_pages == 1)
-                copy_record(cache, stage, barrier, head, place);
-            else
-                copy_records(cache, stage, barrier, head, keys, token, place);
+            const ToStage to(this->base + this->filled * bytes, this->filled_of(this->filled));
+            if constexpr (num_pages > 1) {
+                const Pages shown(keys, token);
+                if (ptx::thread_index() % warp_size == 0)
+                    to.expect((shown.end - shown.first) * Config::record_bytes);
+                ptx::sync_warp();
+                copy_records(cache, to, head, shown, place);
+            } else if (ptx::elect_lane()) {
+                to.expect(bytes);
+                copy_tile(cache, to, head, place);
+            }
             this->skip();
         }
         // Only as far as the L2.
         __device__ __forceinline__ void bring_near(const ftj_cache_params& cache, uint32_t head,
+                                                   Visible keys, uint32_t token,
                                                    Place place) const {
-            if (!ptx::elect_lane())
-                return;
-            const PageCorner<Config> corner(cache, head, place.page);
-            ptx::prefetch_bulk_l2(pointer<const void>(corner.of(cache.k.codes)),
-                                  Config::record_bytes);
+            if constexpr (num_pages > 1)
+                copy_records(cache, ToL2{}, head, Pages(keys, token), place);
+            else if (ptx::elect_lane())
+                copy_tile(cache, ToL2{}, head, place);
         }
 
     private:
-        __device__ __forceinline__ void copy_record(const ftj_cache_params& cache, uint32_t stage,
-                                                    uint32_t barrier, uint32_t head,
-                                                    Place place) const {
-            if (!ptx::elect_lane())
-                return;
-            const PageCorner<Config> corner(cache, head, place.page);
-            ptx::mbarrier_arrive_expect_tx(barrier, Config::record_bytes);
-            ptx::cp_async_bulk(stage, pointer<const void>(corner.of(cache.k.codes)),
-                               Config::record_bytes, barrier, ptx::createpolicy_evict_first());
-        }
+        // Of a tile, those that show a key.
+        struct Pages {
+            uint32_t first;
+            uint32_t end;
 
-        // One copy for each page of the tile that shows a key; lane i has page i.
-        __device__ __forceinline__ void copy_records(const ftj_cache_params& cache, uint32_t stage,
-                                                     uint32_t barrier, uint32_t head, Visible keys,
-                                                     uint32_t token, Place place) const {
+            __device__ __forceinline__ Pages(Visible keys, uint32_t token) {
+                first = keys.begin > token ? (keys.begin - token) / page_size : 0;
+                end = min_of(uint32_t(num_pages), (keys.end - token + page_size - 1) / page_size);
+            }
+        };
+
+        // One copy for each; lane i has page i.
+        template <class To>
+        __device__ __forceinline__ void copy_records(const ftj_cache_params& cache, const To& to,
+                                                     uint32_t head, Pages shown,
+                                                     Place place) const {
             const uint32_t lane = ptx::thread_index() % warp_size;
-            const uint32_t first = keys.begin > token ? (keys.begin - token) / page_size : 0;
-            const uint32_t end =
-                min_of(uint32_t(num_pages), (keys.end - token + page_size - 1) / page_size);
-            if (lane == 0)
-                ptx::mbarrier_arrive_expect_tx(barrier, (end - first) * Config::record_bytes);
-            ptx::sync_warp();
-            if (lane >= first && lane < end) {
+            if (lane >= shown.first && lane < shown.end) {
                 const PageCorner<Config> corner(cache, head, place.page);
-                ptx::cp_async_bulk(stage + lane * Config::record_bytes,
-                                   pointer<const void>(corner.of(cache.k.codes)),
-                                   Config::record_bytes, barrier, ptx::createpolicy_evict_first());
+                to.copy(lane * Config::record_bytes, corner.of(cache.k.codes),
+                        Config::record_bytes);
             }
         }
 
-        __device__ __forceinline__ void copy_spans(const ftj_cache_params& cache, uint32_t stage,
-                                                   uint32_t barrier, uint32_t head,
-                                                   Place place) const {
-            if (!ptx::elect_lane())
-                return;
-            ptx::mbarrier_arrive_expect_tx(barrier, bytes);
-            if constexpr (Config::strides_in_rows) {
+        // By one lane.
+        template <class To>
+        __device__ __forceinline__ void copy_tile(const ftj_cache_params& cache, const To& to,
+                                                  uint32_t head, Place place) const {
+            if constexpr (!records && Config::strides_in_rows) {
                 const auto page_rows =
                     static_cast<uint32_t>(cache.k.codes.page_stride) / Row::k_codes;
                 const auto head_rows =
                     static_cast<uint32_t>(cache.k.codes.head_stride) / Row::k_codes;
                 const uint64_t row =
                     uint64_t(place.page) * page_rows + (head * head_rows + place.offset);
-                copy_arrays(cache, stage, barrier, row,
+                copy_arrays(cache, to, row,
                             [](const ftj_array_params& array) { return array.base; });
-            } else {
-                const PageCorner<Config> corner(cache, head, place.page);
-                copy_arrays(cache, stage, barrier, place.offset,
-                            [&](const ftj_array_params& array) { return corner.of(array); });
+                return;
             }
+            const PageCorner<Config> corner(cache, head, place.page);
+            if constexpr (records)
+                to.copy(0, corner.of(cache.k.codes), bytes);
+            else
+                copy_arrays(cache, to, place.offset,
+                            [&](const ftj_array_params& array) { return corner.of(array); });
         }
 
-        template <class Base>
-        __device__ __forceinline__ void copy_arrays(const ftj_cache_params& cache, uint32_t stage,
-                                                    uint32_t barrier, uint64_t row,
-                                                    const Base& base) const {
-            copy_span<Row::k_codes>(base(cache.k.codes), stage + k_codes(0), row, barrier);
-            copy_span<Row::v_codes>(base(cache.v.codes), stage + v_codes(0), row, barrier);
-            copy_span<Row::k_blocks>(base(cache.k.block_scales), stage + k_blocks(0), row, barrier);
-            copy_span<Row::v_blocks>(base(cache.v.block_scales), stage + v_blocks(0), row, barrier);
-            copy_span<Row::k_scales>(base(cache.k.row_scales), stage + k_scales(0), row, barrier);
-            copy_span<Row::v_scales>(base(cache.v.row_scales), stage + v_scales(0), row, barrier);
+        template <class To, class Base>
+        __device__ __forceinline__ void copy_arrays(const ftj_cache_params& cache, const To& to,
+                                                    uint64_t row, const Base& base) const {
+            copy_span<Row::k_codes>(to, k_codes(0), base(cache.k.codes), row);
+            copy_span<Row::v_codes>(to, v_codes(0), base(cache.v.codes), row);
+            copy_span<Row::k_blocks>(to, k_blocks(0), base(cache.k.block_scales), row);
+            copy_span<Row::v_blocks>(to, v_blocks(0), base(cache.v.block_scales), row);
+            copy_span<Row::k_scales>(to, k_scales(0), base(cache.k.row_scales), row);
+            copy_span<Row::v_scales>(to, v_scales(0), base(cache.v.row_scales), row);
         }
 
-        template <int row_bytes>
-        __device__ __forceinline__ void copy_span(uint64_t base, uint32_t shared, uint64_t row,
-                                                  uint32_t barrier) const {
+        template <int row_bytes, class To>
+        __device__ __forceinline__ void copy_span(const To& to, uint32_t at, uint64_t base,
+                                                  uint64_t row) const {
             if constexpr (row_bytes > 0)
-                ptx::cp_async_bulk(shared, pointer<const void>(base + row * row_bytes),
-                                   tokens * row_bytes, barrier, ptx::createpolicy_evict_first());
+                to.copy(at, base + row * row_bytes, tokens * row_bytes);
         }
     };
 

@@ -113,9 +113,22 @@ struct Stage {
         // `first` is the ring's first kv head.
         __device__ __forceinline__ void fill(const ftj_cache_params& cache, uint32_t first, Visible,
                                              uint32_t, Place at) {
+            const ToStage to(this->base + this->filled * bytes, this->filled_of(this->filled));
+            copy_own(cache, to, first, at);
+            this->skip();
+        }
+        // Only as far as the L2.
+        __device__ __forceinline__ void bring_near(const ftj_cache_params& cache, uint32_t first,
+                                                   Visible, uint32_t, Place at) const {
+            copy_own(cache, ToL2{}, first, at);
+        }
+
+    private:
+        template <class To>
+        __device__ __forceinline__ void copy_own(const ftj_cache_params& cache, const To& to,
+                                                 uint32_t first, Place at) const {
             const uint32_t own =
                 fillers > 1 ? (exchanges_places ? this->own_place : Base::place()) * own_tokens : 0;
-            const To to = {this->base + this->filled * bytes, this->filled_of(this->filled), own};
             uint32_t pages[by_token ? own_tokens : 1] = {at.page};
             if constexpr (by_token) {
 #pragma unroll
@@ -123,45 +136,32 @@ struct Stage {
                     pages[i] = ptx::shfl(at.page, i);
             }
             if (ptx::elect_lane()) {
-                ptx::mbarrier_arrive_expect_tx(
-                    to.barrier, own_tokens * heads * (records ? Config::record_bytes : Row::all));
+                to.expect(own_tokens * heads * (records ? Config::record_bytes : Row::all));
                 if constexpr (records)
-                    copy_records(cache, to, first, pages);
+                    copy_records(cache, to, own, first, pages);
                 else
-                    copy_rows(cache, to, first, pages, at.offset);
+                    copy_rows(cache, to, own, first, pages, at.offset);
             }
-            this->skip();
         }
 
-    private:
-        struct To {
-            uint32_t stage;
-            uint32_t barrier;
-            uint32_t row;  // the warp's first
-        };
-
-        static __device__ __forceinline__ void copy(const To& to, uint32_t shared, uint64_t from,
-                                                    uint32_t count) {
-            ptx::cp_async_bulk(to.stage + shared, pointer<const void>(from), count, to.barrier,
-                               ptx::createpolicy_evict_first());
-        }
-
-        template <int count>
+        // `own` is the warp's first row of the tile.
+        template <class To, int count>
         static __device__ __forceinline__ void copy_records(const ftj_cache_params& cache,
-                                                            const To& to, uint32_t first,
+                                                            const To& to, uint32_t own,
+                                                            uint32_t first,
                                                             const uint32_t (&pages)[count]) {
             const uint64_t corner = cache.k.codes.base + first * cache.k.codes.head_stride;
             const auto stride = static_cast<uint32_t>(cache.k.codes.page_stride);
 #pragma unroll
             for (int i = 0; i < count; i++)
-                copy(to, (to.row + i) * Config::token_pitch, corner + uint64_t(pages[i]) * stride,
-                     heads * Config::record_bytes);
+                to.copy((own + i) * Config::token_pitch, corner + uint64_t(pages[i]) * stride,
+                        heads * Config::record_bytes);
         }
 
         // Strides are as many rows in every array.
-        template <int count>
+        template <class To, int count>
         static __device__ __forceinline__ void copy_rows(const ftj_cache_params& cache,
-                                                         const To& to, uint32_t first,
+                                                         const To& to, uint32_t own, uint32_t first,
                                                          const uint32_t (&pages)[count],
                                                          uint32_t offset) {
             const auto page_rows = static_cast<uint32_t>(cache.k.codes.page_stride) / Row::k_codes;
@@ -170,7 +170,7 @@ struct Stage {
             for (int i = 0; i < count; i++) {
                 const uint64_t row =
                     uint64_t(pages[i]) * page_rows + (first + uint64_t(offset) * slot_rows);
-                const uint32_t at = to.row + i;
+                const uint32_t at = own + i;
                 copy_array<Row::k_codes>(cache.k.codes, to, k_codes(0), row, at);
                 copy_array<Row::v_codes>(cache.v.codes, to, v_codes(0), row, at);
                 copy_array<Row::k_blocks>(cache.k.block_scales, to, k_blocks(0), row, at);
@@ -180,19 +180,21 @@ struct Stage {
             }
         }
 
-        template <int row_bytes>
+        template <int row_bytes, class To>
         static __device__ __forceinline__ void copy_array(const ftj_array_params& array,
                                                           const To& to, uint32_t shared,
                                                           uint64_t row, uint32_t at) {
             if constexpr (row_bytes > 0)
-                copy(to, shared + at * (heads * row_bytes), array.base + row * row_bytes,
-                     heads * row_bytes * (by_token ? 1 : tokens));
+                to.copy(shared + at * (heads * row_bytes), array.base + row * row_bytes,
+                        heads * row_bytes * (by_token ? 1 : tokens));
         }
     };
     static constexpr int barrier_bytes = Ring::Base::barrier_bytes;
     static constexpr bool is_early =  // block/first_tiles.cuh
         !Config::slot_table && !Config::has_runs && ring_warps > 1 && Config::num_warps >= 4;
-    static constexpr int near_tiles = 0;  // their pieces may be small
+    // As in stage_bulk.cuh. Of short rows an SM has more to do than memory: heads of 64 dims in fp8
+    // took 51 us for 50 with it.
+    static constexpr int near_tiles = !is_early || Row::all < 144 ? 0 : tokens < 32 ? 2 : 1;
 
     // Zeros for V where no key is visible, of the warp's head: whatever lies there, times a weight
     // of 0, must be 0. Tokens that came one by one are all visible ones.

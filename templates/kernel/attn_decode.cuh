@@ -160,15 +160,23 @@ private:
                                                       const Cursor& cursor,
                                                       const typename Tile::Ring& ring) {
         if constexpr (Tile::near_tiles > 0) {
-            constexpr uint32_t least_tiles = 8 * num_groups;
+            constexpr uint32_t least_tiles = 3 * num_groups, many_tiles = 8 * num_groups;
             if (work.count < least_tiles || !ring.fills())
                 return;
             Run segment = cursor.segment;
-            ring.bring_near(p.cache, ring_head(segment), cursor.place);
-            segment.tile += num_groups;
-            if (Tile::near_tiles > 1 && segment.tile < segment.tiles)
-                ring.bring_near(p.cache, ring_head(segment),
-                                find_tile(p, segment, NewestPages{p, true}));
+            typename Tile::Place place = cursor.place;
+#pragma unroll 1
+            for (int left = work.count < many_tiles ? 1 : Tile::near_tiles; left > 0; left--) {
+                const uint32_t token = segment.token(segment.tile);
+                typename Tile::Place next = place;
+                segment.tile += num_groups;
+                if (segment.tile >= segment.tiles)
+                    left = 1;
+                if (left > 1)
+                    next = find_tile(p, segment, NewestPages{p, true});
+                ring.bring_near(p.cache, ring_head(segment), segment.keys, token, place);
+                place = next;
+            }
         }
     }
 
