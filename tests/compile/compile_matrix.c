@@ -44,6 +44,7 @@ static const struct {
                                              registers */
     {"attn_decode_heads_sm90", 8, false}, /* on sm_90a, 4-bit codes of pages of one token */
     {"extend_combine", 16, false},        /* on sm_100a, head_dim 512 */
+    {"extend_combine_sm90", 16, false},   /* likewise */
     {"kv_store_sm90", 24, false},         /* on sm_100a */
     {"kv_store", 24, false},              /* on sm_100a */
 };
