@@ -69,6 +69,8 @@ void ftj_write_extend_sm90(struct ftj_text *text, const struct ftj_problem *prob
 
 bool ftj_tune_extend_combine(const struct ftj_problem *problem, const struct ftj_device *device,
                              struct ftj_config *config);
+bool ftj_tune_extend_combine_overlapped(const struct ftj_problem *problem,
+                                        const struct ftj_device *device, struct ftj_config *config);
 void ftj_write_extend_combine(struct ftj_text *text, const struct ftj_problem *problem,
                               const struct ftj_config *config, const struct ftj_device *device);
 

@@ -267,6 +267,14 @@ bool ftj_tune_extend_combine(const struct ftj_problem *problem, const struct ftj
     return true;
 }
 
+bool ftj_tune_extend_combine_overlapped(const struct ftj_problem *problem,
+                                        const struct ftj_device *device, struct ftj_config *config)
+{
+    ftj_tune_extend_combine(problem, device, config);
+    config->overlaps_previous = true;
+    return true;
+}
+
 void ftj_write_extend_combine(struct ftj_text *text, const struct ftj_problem *problem,
                               const struct ftj_config *config, const struct ftj_device *device)
 {

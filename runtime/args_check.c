@@ -166,11 +166,17 @@ ftj_status ftj_set_cache(const struct ftj_attention *attn, const ftj_kv_cache *c
 /* ---- requests ---------------------------------------------------------------------------------
  */
 
+/* One that no length exceeds hides no key, and kernels need not ask what it hides. */
+static uint32_t window_of(const ftj_attention_desc *desc)
+{
+    return desc->window < INT32_MAX ? desc->window : 0;
+}
+
 ftj_status ftj_set_requests(const struct ftj_attention *attn, const ftj_requests *requests,
                             ftj_requests_params *params)
 {
     params->batch = requests->batch;
-    params->window = attn->desc.window;
+    params->window = window_of(&attn->desc);
     if (attn->desc.table == FTJ_TABLE_SLOTS) {
         const struct ftj_pointer slots[] = {
             {"requests.indptr", requests->indptr, sizeof(int32_t), false},

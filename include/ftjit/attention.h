@@ -143,9 +143,10 @@ FTJ_API FTJ_NODISCARD ftj_status ftj_kv_store(ftj_attention *attn, const ftj_sto
  * in blocks of 8 heads, must stay below 2^34: work is counted on the device, in 32 bits and tiles
  * of 16 keys or more.
  *
- * A decode on sm_90 may look at lengths and block_table while the kernel before it in the stream
- * still runs: all of them must be readable by then. What counts is what they hold when that kernel
- * has ended.
+ * While the kernel before it in the stream still runs, a decode on sm_90 (and an extend through
+ * decode's kernels) may look at lengths and block_table, and ask the L2 for tiles of any page of
+ * the cache: all of it must be allocated by then. What counts is what it holds when that kernel has
+ * ended.
  */
 typedef struct ftj_requests {
     uint32_t batch;             ///< B; 0 launches nothing

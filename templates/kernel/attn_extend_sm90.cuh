@@ -57,6 +57,7 @@ struct AttnExtendSm90 {
                   "a consumer would wait for its registers for ever");
 
     static __device__ void run(const ftj_extend_params& p) {
+        Launch::let_next_start();  // its combine, in the places of blocks that have ended
         unsigned char* smem = ptx::dynamic_shared();
         Work& work = *reinterpret_cast<Work*>(smem + Rings::Smem::work);
         Work::deal(p, smem, work);

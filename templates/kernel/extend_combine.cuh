@@ -9,6 +9,11 @@
 // columns), so that neighbours read neighbouring float4. A few parts are one share. What takes time
 // is two trips to memory, what the Split says and the parts, so many blocks are on their way at
 // once. Grid: blocks of the extend * block_rows / rows_per_block.
+//
+// Its blocks take the places of those of the extend that have ended, and wait for the last of them:
+// nothing is known before. All of them wait, those without a unit too, so that this grid ends after
+// the extend: who waits for the one waits for both. So does the next extend, which writes the same
+// workspace and is launched in order.
 #pragma once
 #include "block/part_sum.cuh"
 #include "block/query_tile.cuh"
@@ -28,6 +33,8 @@ struct ExtendCombine {
     static_assert(Config::smem_bytes == SharedSums::bytes, "tune_extend.c must agree");
 
     static __device__ void run(const ftj_extend_params& p) {
+        Launch::let_next_start();
+        Launch::wait_for_previous();
         const uint32_t chunks = p.block_rows / rows_per_block;
         const uint32_t block = ptx::block_index() / chunks;
         const Split split = pointer<const Split>(p.splits)[block];

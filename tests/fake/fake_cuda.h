@@ -22,6 +22,7 @@
 #ifndef FTJ_TESTS_FAKE_CUDA_H
 #define FTJ_TESTS_FAKE_CUDA_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -32,6 +33,7 @@ struct fake_launch {
     unsigned int cluster_blocks; /* 1: alone */
     unsigned int num_threads;
     unsigned int smem_bytes;
+    bool overlaps_previous;
     struct CUstream_st *stream;
     unsigned char params[2048];
     size_t params_bytes;
@@ -47,6 +49,7 @@ struct fake_memory {
 
 unsigned int fake_cuda_calls(const char *symbol);
 const struct fake_launch *fake_cuda_last_launch(void);
+const struct fake_launch *fake_cuda_launch_before_last(void);
 /* A context that is no primary one; never freed. */
 struct CUctx_st *fake_cuda_context(int device);
 /* From now on `pointer` is memory of this kind. */

@@ -7,11 +7,16 @@
 
 #define BLOCKS_PER_SM 4
 
-static struct fake_launch last_launch;
+static struct fake_launch last_launch, launch_before_last;
 
 const struct fake_launch *fake_cuda_last_launch(void)
 {
     return &last_launch;
+}
+
+const struct fake_launch *fake_cuda_launch_before_last(void)
+{
+    return &launch_before_last;
 }
 
 int cuFuncSetAttribute(struct CUfunc_st *function, int attribute, int value)
@@ -47,6 +52,15 @@ static unsigned int cluster_of(const struct ftj_cu_launch_config *config)
     return blocks;
 }
 
+static bool overlaps_previous(const struct ftj_cu_launch_config *config)
+{
+    for (unsigned int i = 0; i < config->num_attributes; i++) {
+        if (config->attributes[i].id == FTJ_CU_LAUNCH_PROGRAMMATIC_ORDER)
+            return true;
+    }
+    return false;
+}
+
 /* Two blocks to a cluster, of neighbours that FAKE_CUDA_ODD_SMS says some SMs lack. */
 int cuOccupancyMaxActiveClusters(int *num_clusters, struct CUfunc_st *function,
                                  const struct ftj_cu_launch_config *config)
@@ -80,9 +94,11 @@ static int launch(const struct ftj_cu_launch_config *config, struct CUfunc_st *f
                                .cluster_blocks = cluster_blocks,
                                .num_threads = config->block_x,
                                .smem_bytes = config->smem_bytes,
+                               .overlaps_previous = overlaps_previous(config),
                                .stream = config->stream,
                                .params_bytes = function->params_bytes};
     memcpy(made.params, arguments[0], made.params_bytes);
+    launch_before_last = last_launch;
     last_launch = made;
     return 0;
 }

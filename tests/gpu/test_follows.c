@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* A decode whose lengths and page table the kernel before it writes: on sm_90 it starts, and looks
- * at them, while that one still runs (templates/block/first_tiles.cuh). They lie in the cache of a
- * second attention, whose store writes them as rows, the last of many. */
+/* A decode or an extend whose lengths and page table the kernel before it writes: on sm_90 a decode
+ * starts, and looks at them, while that one still runs (templates/block/first_tiles.cuh). They lie
+ * in the cache of a second attention, whose store writes them as rows, the last of many. And
+ * extends that follow each other, with one workspace: its combine starts while an extend runs. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "ftjit/memory.h"
-#include "tests/check/check_attention.h"
+#include "tests/check/check_extend.h"
 #include "tests/gpu/gpu_driver.h"
 
 #define NUM_REPEATS 300
@@ -16,11 +17,14 @@
 #define MAX_ROWS    64
 #define STORED_ROWS 65536 /* more than the store has room for at once */
 
+enum op { DECODE, EXTEND };
+static const char *const op_names[] = {"decode", "extend"};
+
 /* Row 0 of `words` is the lengths, the others are the table. */
 struct order {
     int32_t words[MAX_ROWS * ROW_INTS];
     struct check_buffer rows;
-    uint16_t *o; /* what a decode gives that had them written long before */
+    uint16_t *o; /* what a call gives that had them written long before */
 };
 
 struct writer {
@@ -88,79 +92,105 @@ static bool order_init(struct order *order, struct check_row *row, const struct 
         memcpy(rows + (STORED_ROWS - 1 - i) * ROW_INTS, order->words + i * ROW_INTS, ROW_INTS * 4);
     const bool done = check_buffer_init_with(&order->rows, row, "rows", rows, bytes);
     free(rows);
-    order->o = check_alloc(c->q_bytes);
     return done;
 }
 
-static void order_finish(struct order *order, struct check_row *row)
+static bool call(struct check_row *row, struct extend_device *device, enum op op)
 {
-    check_buffer_finish(&order->rows, row);
-    free(order->o);
+    ftj_attention *attn = device->attention.attn;
+    return op == DECODE ? check_ok(row, ftj_attention_decode(attn, &device->attention.args, NULL),
+                                   "ftj_attention_decode")
+                        : check_ok(row, ftj_attention_extend(attn, &device->args, NULL),
+                                   "ftj_attention_extend");
 }
 
-static bool write_and_decode(struct check_row *row, struct writer *writer,
-                             struct attention_device *device, const struct order *order,
-                             bool at_once)
+/* O of it, into `o`. */
+static bool write_and_call(struct check_row *row, struct writer *writer,
+                           struct extend_device *device, const struct order *order, enum op op,
+                           bool at_once, uint16_t *o)
 {
     writer->store.k = order->rows.device;
     writer->store.v = order->rows.device;
     return check_ok(row, ftj_kv_store(writer->attn, &writer->store, NULL), "ftj_kv_store") &&
            (at_once || check_ok(row, ftj_stream_synchronize(row->ctx, NULL), "the store")) &&
-           check_ok(row, ftj_attention_decode(device->attn, &device->args, NULL),
-                    "ftj_attention_decode") &&
-           check_ok(row, ftj_stream_synchronize(row->ctx, NULL), "the decode");
+           call(row, device, op) &&
+           check_ok(row, ftj_stream_synchronize(row->ctx, NULL), op_names[op]) &&
+           check_buffer_read(op == DECODE ? &device->attention.o : &device->o, row, o);
 }
 
-static void follow(struct check_row *row, ftj_kv_format format)
+/* The same outputs as long after the store. */
+static void follow_as(struct check_row *row, struct writer *writer, struct extend_device *device,
+                      struct order orders[2], enum op op, size_t o_bytes)
 {
-    const struct attention_shape shape = {
-        .k_format = format,
-        .v_format = format,
-        .dtype = FTJ_DTYPE_BF16,
-        .head_dim = 128,
-        .num_kv_heads = 4,
-        .group = 4,
-        .page_size = 64,
-        .batch = BATCH,
-        .lengths = {900, 3000, 64, 130},
-    };
-    struct attention_case c = {0};
-    struct attention_device device = {0};
-    struct writer writer = {0};
-    struct order orders[2] = {{.o = NULL}, {.o = NULL}};
-    uint16_t *o = NULL;
-    if (!attention_case_init(&c, row, &shape))
+    uint16_t *o = check_alloc(o_bytes);
+    for (int i = 0; i < 2; i++)
+        orders[i].o = check_alloc(o_bytes);
+    if (!write_and_call(row, writer, device, &orders[0], op, false, orders[0].o) ||
+        !write_and_call(row, writer, device, &orders[1], op, false, orders[1].o))
         goto cleanup;
-    attention_case_fill_random(&c, &row->random);
-    if (!attention_device_init(&device, row, &c) || !writer_init(&writer, row) ||
-        !order_init(&orders[0], row, &c, 0) || !order_init(&orders[1], row, &c, 1))
-        goto cleanup;
-    o = check_alloc(c.q_bytes);
-    device.args.requests.lengths = writer.k_codes.device;
-    device.args.requests.block_table = (int32_t *)writer.k_codes.device + ROW_INTS;
-    for (int i = 0; i < 2; i++) {
-        if (!write_and_decode(row, &writer, &device, &orders[i], false) ||
-            !check_buffer_read(&device.o, row, orders[i].o))
-            goto cleanup;
-    }
-    if (memcmp(orders[0].o, orders[1].o, c.q_bytes) == 0)
+    if (memcmp(orders[0].o, orders[1].o, o_bytes) == 0)
         check_fail(row, "both orders give the same output");
     for (int i = 0; i < NUM_REPEATS && row->outcome != CHECK_FAILED; i++) {
-        if (!write_and_decode(row, &writer, &device, &orders[i % 2], true) ||
-            !check_buffer_read(&device.o, row, o))
+        if (!write_and_call(row, writer, device, &orders[i % 2], op, true, o))
             break;
-        if (memcmp(o, orders[i % 2].o, c.q_bytes) != 0)
-            check_fail(row, "%s: call %d decodes by what the store had yet to write",
-                       ftj_kv_format_name(format), i + 1);
+        if (memcmp(o, orders[i % 2].o, o_bytes) != 0)
+            check_fail(row, "%s %d goes by what the store had yet to write", op_names[op], i + 1);
     }
 
 cleanup:
     free(o);
-    order_finish(&orders[0], row);
-    order_finish(&orders[1], row);
+    for (int i = 0; i < 2; i++)
+        free(orders[i].o);
+}
+
+static bool build(struct extend_case *c, struct check_row *row, ftj_kv_format format)
+{
+    const struct extend_shape shape = {
+        .attention = {.k_format = format,
+                      .v_format = format,
+                      .dtype = FTJ_DTYPE_BF16,
+                      .head_dim = 128,
+                      .num_kv_heads = 4,
+                      .group = 4,
+                      .page_size = 64,
+                      .batch = BATCH,
+                      .lengths = {900, 3000, 64, 130}},
+        .q_lens = {60, 33, 1, 50},
+    };
+    if (!extend_case_init(c, row, &shape))
+        return false;
+    struct attention_case *decode = &c->attention;
+    decode->desc.ops = FTJ_OP_DECODE | FTJ_OP_EXTEND;
+    extend_case_fill_random(c, &row->random);
+    memcpy(decode->q, c->q + c->qo_indptr[0] * decode->q_batch_stride, decode->q_bytes);
+    return true;
+}
+
+static void follow(struct check_row *row, ftj_kv_format format)
+{
+    struct extend_case c = {0};
+    struct extend_device device = {0};
+    struct writer writer = {0};
+    struct order orders[2] = {{.o = NULL}, {.o = NULL}};
+    if (!build(&c, row, format) || !extend_device_init(&device, row, &c) ||
+        !writer_init(&writer, row) || !order_init(&orders[0], row, &c.attention, 0) ||
+        !order_init(&orders[1], row, &c.attention, 1))
+        goto cleanup;
+    const int32_t *words = writer.k_codes.device;
+    ftj_requests *const requests[] = {&device.attention.args.requests, &device.args.requests};
+    for (int i = 0; i < 2; i++) {
+        requests[i]->lengths = words;
+        requests[i]->block_table = words + ROW_INTS;
+    }
+    follow_as(row, &writer, &device, orders, DECODE, c.attention.q_bytes);
+    follow_as(row, &writer, &device, orders, EXTEND, c.q_bytes);
+
+cleanup:
+    check_buffer_finish(&orders[0].rows, row);
+    check_buffer_finish(&orders[1].rows, row);
     writer_finish(&writer, row);
-    attention_device_finish(&device, row);
-    attention_case_finish(&c);
+    extend_device_finish(&device, row);
+    extend_case_finish(&c);
 }
 
 static void follows_a_store(struct check_row *row, const struct gpu_driver *driver)
@@ -171,10 +201,59 @@ static void follows_a_store(struct check_row *row, const struct gpu_driver *driv
     follow(row, FTJ_KV_NVFP4);
 }
 
+/* Two extends of other keys in turn, without a pause, with the workspace of the first: the second
+ * must not write there what the first one's combine has yet to read. */
+static void take_turns(struct check_row *row, ftj_kv_format format)
+{
+    struct extend_case c[2] = {{.q = NULL}, {.q = NULL}};
+    struct extend_device device[2] = {{.args = {.q = NULL}}, {.args = {.q = NULL}}};
+    uint16_t *alone[2] = {NULL, NULL}, *o = NULL;
+    for (int i = 0; i < 2; i++) {
+        if (!build(&c[i], row, format) || !extend_device_init(&device[i], row, &c[i]))
+            goto cleanup;
+        alone[i] = check_alloc(c[i].q_bytes);
+        device[i].args.workspace = device[0].args.workspace;
+        if (!call(row, &device[i], EXTEND) ||
+            !check_ok(row, ftj_stream_synchronize(row->ctx, NULL), "the extend") ||
+            !check_buffer_read(&device[i].o, row, alone[i]))
+            goto cleanup;
+    }
+    o = check_alloc(c[0].q_bytes);
+    for (int i = 0; i < NUM_REPEATS && row->outcome != CHECK_FAILED; i++) {
+        for (int n = 0; n < 4; n++)
+            call(row, &device[(i + n) % 2], EXTEND);
+        check_ok(row, ftj_stream_synchronize(row->ctx, NULL), "the extends");
+        for (int n = 0; n < 2; n++) {
+            if (!check_buffer_read(&device[n].o, row, o))
+                break;
+            if (memcmp(o, alone[n], c[n].q_bytes) != 0)
+                check_fail(row, "%s: extends in turn give other bits than alone",
+                           ftj_kv_format_name(format));
+        }
+    }
+
+cleanup:
+    free(o);
+    for (int i = 0; i < 2; i++) {
+        free(alone[i]);
+        extend_device_finish(&device[i], row);
+        extend_case_finish(&c[i]);
+    }
+}
+
+static void take_turns_with_a_workspace(struct check_row *row, const struct gpu_driver *driver)
+{
+    (void)driver;
+    take_turns(row, FTJ_KV_16BIT);
+    take_turns(row, FTJ_KV_FP8);
+    take_turns(row, FTJ_KV_NVFP4);
+}
+
 int main(void)
 {
     static const struct gpu_test tests[] = {
-        {"a decode sees the lengths and pages that the kernel before it writes", follows_a_store},
+        {"a decode and an extend see the lengths and pages that a store writes", follows_a_store},
+        {"extends in turn share a workspace", take_turns_with_a_workspace},
     };
     return gpu_run(tests, sizeof(tests) / sizeof(*tests));
 }

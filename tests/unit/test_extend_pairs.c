@@ -7,6 +7,7 @@
 #include "ftjit/memory.h"
 #include "runtime/attention_state.h"
 #include "temp_dir.h"
+#include "tests/fake/fake_cuda.h"
 
 #define BLOCKS 8u
 
@@ -14,7 +15,7 @@ static struct log_catcher catcher;
 static char dir[256];
 static ftj_context *ctx;
 static void *memory; /* all pointers of all calls */
-static unsigned int (*calls)(const char *symbol);
+static const struct fake_launch *(*last_launch)(void), *(*launch_before_last)(void);
 
 static void set_up(void)
 {
@@ -24,7 +25,8 @@ static void set_up(void)
     const ftj_settings settings = fake_gpu_settings(FAKE_CUDA_PATH, dir, &catcher);
     cr_assert_eq(ftj_context_create(&settings, &ctx), FTJ_OK, "%s", catcher.last);
     cr_assert_eq(ftj_memory_alloc(ctx, 65536, &memory), FTJ_OK, "%s", catcher.last);
-    fake_gpu_find(FAKE_CUDA_PATH, "fake_cuda_calls", &calls);
+    fake_gpu_find(FAKE_CUDA_PATH, "fake_cuda_last_launch", &last_launch);
+    fake_gpu_find(FAKE_CUDA_PATH, "fake_cuda_launch_before_last", &launch_before_last);
 }
 
 static void tear_down(void)
@@ -36,25 +38,28 @@ static void tear_down(void)
 
 TestSuite(extend_pairs, .init = set_up, .fini = tear_down);
 
-/* A query tile is 48 queries of 4 heads each. */
-static ftj_attention *create(ftj_kv_format v_format, uint32_t max_blocks)
+static ftj_attention *create_of(ftj_kv_format v_format, uint32_t head_dim, uint32_t max_blocks)
 {
     ftj_attention *attn = NULL;
     ftj_attention_desc desc = {.ops = FTJ_OP_EXTEND, .num_q_heads = 8, .max_blocks = max_blocks};
     const ftj_kv_shape shape = {.k_format = FTJ_KV_FP8,
                                 .v_format = v_format,
                                 .num_kv_heads = 2,
-                                .head_dim = 128,
+                                .head_dim = head_dim,
                                 .page_size = 64};
     cr_assert_eq(ftj_kv_layout_init(&desc.kv, &shape), FTJ_OK);
     cr_assert_eq(ftj_attention_create(ctx, &desc, &attn), FTJ_OK, "%s", catcher.last);
     return attn;
 }
 
-/* Which only the driver's longer call can be told. */
+/* A query tile is 48 queries of 4 heads each. */
+static ftj_attention *create(ftj_kv_format v_format, uint32_t max_blocks)
+{
+    return create_of(v_format, 128, max_blocks);
+}
+
 static bool is_in_pairs(ftj_attention *attn, uint32_t num_queries, uint32_t max_queries)
 {
-    const unsigned int before = calls("cuLaunchKernelEx");
     const ftj_extend_args args = {
         .cache = {.packed = memory, .num_pages = 7},
         .requests = {.batch = 3, .lengths = memory, .block_table = memory, .block_table_stride = 1},
@@ -67,7 +72,8 @@ static bool is_in_pairs(ftj_attention *attn, uint32_t num_queries, uint32_t max_
         .workspace_bytes = ftj_attention_workspace_bytes(attn),
     };
     cr_assert_eq(ftj_attention_extend(attn, &args, NULL), FTJ_OK, "%s", catcher.last);
-    return calls("cuLaunchKernelEx") - before == 1;
+    cr_expect_eq(last_launch()->cluster_blocks, 1, "its combine is not");
+    return launch_before_last()->cluster_blocks == 2;
 }
 
 /* Eight blocks, two and a half rounds: twenty units, ten query tiles of two heads. */
@@ -109,4 +115,22 @@ Test(extend_pairs, are_not_where_no_two_blocks_reach_each_other)
     ftj_attention *attn = create(FTJ_KV_NVFP4, 0);
     cr_expect_not(is_in_pairs(attn, 100000, 0));
     ftj_attention_destroy(attn);
+}
+
+/* Behind any kernel: in pairs, alone, and by mma.sync. Those write what the combine of the call
+ * before reads, and are launched in order. */
+Test(extend_pairs, are_added_up_by_what_is_launched_before_they_have_ended)
+{
+    static const struct {
+        ftj_kv_format v_format;
+        uint32_t head_dim;
+        bool in_pairs;
+    } rows[] = {{FTJ_KV_NVFP4, 128, true}, {FTJ_KV_FP8, 128, false}, {FTJ_KV_FP8, 80, false}};
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        ftj_attention *attn = create_of(rows[i].v_format, rows[i].head_dim, BLOCKS);
+        cr_expect_eq(is_in_pairs(attn, 3000, 0), rows[i].in_pairs, "row %zu", i);
+        cr_expect_not(launch_before_last()->overlaps_previous, "row %zu", i);
+        cr_expect(last_launch()->overlaps_previous, "row %zu", i);
+        ftj_attention_destroy(attn);
+    }
 }

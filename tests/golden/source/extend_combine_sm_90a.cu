@@ -1,6 +1,7 @@
-// extend_combine bf16 d128
+// extend_combine_sm90 bf16 d128
 #include "ptx/ptx_sm90.cuh"
 #include "block/e4m3_hardware.cuh"
+#include "block/launch_overlapped.cuh"
 #include "kernel/extend_combine.cuh"
 
 struct Config {
@@ -13,6 +14,6 @@ struct Config {
 };
 
 extern "C" __global__ __launch_bounds__(Config::num_threads, Config::min_blocks)
-void ftj_extend_combine(const __grid_constant__ ftj_extend_params params) {
+void ftj_extend_combine_sm90(const __grid_constant__ ftj_extend_params params) {
     ftj::ExtendCombine<Config>::run(params);
 }

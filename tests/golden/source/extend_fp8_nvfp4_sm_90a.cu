@@ -1,6 +1,7 @@
 // attn_extend_sm90 bf16 d128 k:fp8 v:nvfp4 page 64
 #include "ptx/ptx_sm90a.cuh"
 #include "block/e4m3_hardware.cuh"
+#include "block/launch_overlapped.cuh"
 #include "kernel/attn_extend_sm90.cuh"
 
 struct Config {
