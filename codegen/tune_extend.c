@@ -257,12 +257,12 @@ void ftj_write_extend(struct ftj_text *text, const struct ftj_problem *problem,
 bool ftj_tune_extend_combine(const struct ftj_problem *problem, const struct ftj_device *device,
                              struct ftj_config *config)
 {
-    (void)problem;
+    const uint32_t num_threads = 256, quads = problem->head_dim / 4;
     *config = (struct ftj_config){
-        .num_threads = 256,
+        .num_threads = num_threads,
         .min_blocks = device->features & FTJ_HAS_CP_ASYNC ? 5 : 4, /* they wait for memory */
-        .rows_per_block = 8, /* what every tile of rows is a multiple of */
-        .smem_bytes = 256 * PART_SUM_BYTES,
+        .rows_per_block = 2 * (num_threads / quads),               /* two rows a thread */
+        .smem_bytes = num_threads * PART_SUM_BYTES,
     };
     return true;
 }

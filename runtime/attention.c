@@ -286,8 +286,8 @@ ftj_status ftj_attention_extend(ftj_attention *attn, const ftj_extend_args *args
     status = backend->ops->launch(backend, &extend->module, grid, &params, sizeof(params), stream);
     if (status)
         return status;
-    const uint64_t rows = (uint64_t)grid.num_blocks * attn->extend_rows;
-    return launch(attn, combine, blocks_for(combine, rows), &params, sizeof(params), stream);
+    return launch(attn, combine, grid.num_blocks * blocks_for(combine, attn->extend_rows), &params,
+                  sizeof(params), stream);
 }
 
 ftj_status ftj_attention_generic(ftj_attention *attn, const ftj_generic_args *args,

@@ -125,12 +125,18 @@ Test(extend_pairs, are_added_up_by_what_is_launched_before_they_have_ended)
         ftj_kv_format v_format;
         uint32_t head_dim;
         bool in_pairs;
-    } rows[] = {{FTJ_KV_NVFP4, 128, true}, {FTJ_KV_FP8, 128, false}, {FTJ_KV_FP8, 80, false}};
+        uint32_t chunks; /* of the rows of a query tile, the last one shorter in the last row */
+    } rows[] = {{FTJ_KV_NVFP4, 128, true, 192 / 16},
+                {FTJ_KV_FP8, 128, false, 192 / 16},
+                {FTJ_KV_FP8, 80, false, 128 / 24 + 1}};
     for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
         ftj_attention *attn = create_of(rows[i].v_format, rows[i].head_dim, BLOCKS);
         cr_expect_eq(is_in_pairs(attn, 3000, 0), rows[i].in_pairs, "row %zu", i);
         cr_expect_not(launch_before_last()->overlaps_previous, "row %zu", i);
         cr_expect(last_launch()->overlaps_previous, "row %zu", i);
+        cr_expect_eq(last_launch()->num_blocks, launch_before_last()->num_blocks * rows[i].chunks,
+                     "row %zu: %u, %u", i, last_launch()->num_blocks,
+                     launch_before_last()->num_blocks);
         ftj_attention_destroy(attn);
     }
 }

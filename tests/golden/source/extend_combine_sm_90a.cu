@@ -10,7 +10,7 @@ struct Config {
     static constexpr int smem_bytes = 6144;
     static constexpr int head_dim = 128;
     using Element = ftj::Bf16;
-    static constexpr int rows_per_block = 8;
+    static constexpr int rows_per_block = 16;
 };
 
 extern "C" __global__ __launch_bounds__(Config::num_threads, Config::min_blocks)
