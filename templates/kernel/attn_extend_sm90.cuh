@@ -166,6 +166,7 @@ private:
                                                   typename Rows::Outputs& out, Cursors& at) {
         const uint32_t first = order.first(), end = order.end;
         const auto keys = TileKeys::of(order.unit);
+        const uint32_t plain_end = ptx::uniform(min_of(end, keys.cached_tiles));
         typename Rows::Scores scores;
         typename Rows::Factors factors;
         typename Rows::Weights weights;
@@ -186,7 +187,8 @@ private:
         rows.find_seen(p, order.unit);
         take_scores<0>(at, scores);
         // A turn ends where the next tile's products start, so that there is one softmax to
-        // compile.
+        // compile. Nearly all weights over codes are fp16 and followed by keys that are: those go
+        // by one branch, for all that happens between two softmaxes is waited for.
 #pragma unroll 1
         for (uint32_t tile = first;;) {
             is_half = has_units && !ptx::any(units.is_wide());
@@ -195,18 +197,26 @@ private:
                 await_outputs(rows, Rows::swaps_values && tile == keys.cached_tiles, out);
                 give_back(at.values);
             }
-            round(is_half, scores, weights);
-            if (++tile == end)
-                break;
-            // Values that are to be seen have come before these keys: one fence for both.
-            const bool is_cached = keys.is_cached(tile);
-            const bool is_seen = is_seen_k(is_cached) && is_seen_v(is_cached);
-            if (!is_seen)
-                at.values.wait_filled();
-            if (Config::KWiden::is_coded && tile == keys.cached_tiles)
-                restore_queries(p, order.unit, group, at);
-            start_scores<true>(p, query, is_cached, is_seen, at, factors, units, scores);
-            start_outputs(is_half, weights, at, out);
+            round(scores, weights);
+            if (has_units && is_half && tile + 1 < plain_end) {
+                tile++;
+                start_scores<true>(p, query, true, true, at, factors, units, scores);
+                start_outputs(true, weights, at, out);
+            } else {
+                if (has_units && !is_half)
+                    Rows::template round<Element>(scores, weights);
+                if (++tile == end)
+                    break;
+                // Values that are to be seen have come before these keys: one fence for both.
+                const bool is_cached = keys.is_cached(tile);
+                const bool is_seen = is_seen_k(is_cached) && is_seen_v(is_cached);
+                if (!is_seen)
+                    at.values.wait_filled();
+                if (Config::KWiden::is_coded && tile == keys.cached_tiles)
+                    restore_queries(p, order.unit, group, at);
+                start_scores<true>(p, query, is_cached, is_seen, at, factors, units, scores);
+                start_outputs(is_half, weights, at, out);
+            }
             at.turns.pass_on();
             take_scores<1>(at, scores);
         }
@@ -302,9 +312,10 @@ private:
         else
             Products::template start_scores<Element>(query, tile, scores);
     }
-    static __device__ __forceinline__ void round(bool is_half, const typename Rows::Scores& scores,
+    // As nearly all weights are.
+    static __device__ __forceinline__ void round(const typename Rows::Scores& scores,
                                                  typename Rows::Weights& weights) {
-        if (is_half)
+        if constexpr (has_units)
             Rows::template round<Fp16>(scores, weights);
         else
             Rows::template round<Element>(scores, weights);
