@@ -1,39 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /* When an extend is launched in pairs of blocks, with a fake driver and a fake compiler. */
 #include <criterion/criterion.h>
-#include <stdlib.h>
 
-#include "fake_gpu.h"
-#include "ftjit/memory.h"
+#include "fake_context.h"
 #include "runtime/attention_state.h"
-#include "temp_dir.h"
-#include "tests/fake/fake_cuda.h"
 
 #define BLOCKS 8u
 
-static struct log_catcher catcher;
-static char dir[256];
-static ftj_context *ctx;
-static void *memory; /* all pointers of all calls */
-static const struct fake_launch *(*last_launch)(void), *(*launch_before_last)(void);
+static struct fake_context fake;
 
 static void set_up(void)
 {
-    temp_dir_init(dir);
-    setenv("FAKE_CUDA_ARCH", "90", 1);
-    setenv("FTJIT_CC", FTJIT_CC_PATH, 1);
-    const ftj_settings settings = fake_gpu_settings(FAKE_CUDA_PATH, dir, &catcher);
-    cr_assert_eq(ftj_context_create(&settings, &ctx), FTJ_OK, "%s", catcher.last);
-    cr_assert_eq(ftj_memory_alloc(ctx, 65536, &memory), FTJ_OK, "%s", catcher.last);
-    fake_gpu_find(FAKE_CUDA_PATH, "fake_cuda_last_launch", &last_launch);
-    fake_gpu_find(FAKE_CUDA_PATH, "fake_cuda_launch_before_last", &launch_before_last);
+    fake_context_init(&fake);
 }
 
 static void tear_down(void)
 {
-    ftj_memory_free(ctx, memory);
-    ftj_context_destroy(ctx);
-    temp_dir_finish(dir);
+    fake_context_finish(&fake);
 }
 
 TestSuite(extend_pairs, .init = set_up, .fini = tear_down);
@@ -48,7 +31,7 @@ static ftj_attention *create_of(ftj_kv_format v_format, uint32_t head_dim, uint3
                                 .head_dim = head_dim,
                                 .page_size = 64};
     cr_assert_eq(ftj_kv_layout_init(&desc.kv, &shape), FTJ_OK);
-    cr_assert_eq(ftj_attention_create(ctx, &desc, &attn), FTJ_OK, "%s", catcher.last);
+    cr_assert_eq(ftj_attention_create(fake.ctx, &desc, &attn), FTJ_OK, "%s", fake.catcher.last);
     return attn;
 }
 
@@ -61,19 +44,22 @@ static ftj_attention *create(ftj_kv_format v_format, uint32_t max_blocks)
 static bool is_in_pairs(ftj_attention *attn, uint32_t num_queries, uint32_t max_queries)
 {
     const ftj_extend_args args = {
-        .cache = {.packed = memory, .num_pages = 7},
-        .requests = {.batch = 3, .lengths = memory, .block_table = memory, .block_table_stride = 1},
-        .qo_indptr = memory,
+        .cache = {.packed = fake.memory, .num_pages = 7},
+        .requests = {.batch = 3,
+                     .lengths = fake.memory,
+                     .block_table = fake.memory,
+                     .block_table_stride = 1},
+        .qo_indptr = fake.memory,
         .num_queries = num_queries,
         .max_queries = max_queries,
-        .q = memory,
-        .o = memory,
-        .workspace = memory,
+        .q = fake.memory,
+        .o = fake.memory,
+        .workspace = fake.memory,
         .workspace_bytes = ftj_attention_workspace_bytes(attn),
     };
-    cr_assert_eq(ftj_attention_extend(attn, &args, NULL), FTJ_OK, "%s", catcher.last);
-    cr_expect_eq(last_launch()->cluster_blocks, 1, "its combine is not");
-    return launch_before_last()->cluster_blocks == 2;
+    cr_assert_eq(ftj_attention_extend(attn, &args, NULL), FTJ_OK, "%s", fake.catcher.last);
+    cr_expect_eq(fake.last_launch()->cluster_blocks, 1, "its combine is not");
+    return fake.launch_before_last()->cluster_blocks == 2;
 }
 
 /* Eight blocks, two and a half rounds: twenty units, ten query tiles of two heads. */
@@ -132,11 +118,11 @@ Test(extend_pairs, are_added_up_by_what_is_launched_before_they_have_ended)
     for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
         ftj_attention *attn = create_of(rows[i].v_format, rows[i].head_dim, BLOCKS);
         cr_expect_eq(is_in_pairs(attn, 3000, 0), rows[i].in_pairs, "row %zu", i);
-        cr_expect_not(launch_before_last()->overlaps_previous, "row %zu", i);
-        cr_expect(last_launch()->overlaps_previous, "row %zu", i);
-        cr_expect_eq(last_launch()->num_blocks, launch_before_last()->num_blocks * rows[i].chunks,
-                     "row %zu: %u, %u", i, last_launch()->num_blocks,
-                     launch_before_last()->num_blocks);
+        cr_expect_not(fake.launch_before_last()->overlaps_previous, "row %zu", i);
+        cr_expect(fake.last_launch()->overlaps_previous, "row %zu", i);
+        cr_expect_eq(fake.last_launch()->num_blocks,
+                     fake.launch_before_last()->num_blocks * rows[i].chunks, "row %zu: %u, %u", i,
+                     fake.last_launch()->num_blocks, fake.launch_before_last()->num_blocks);
         ftj_attention_destroy(attn);
     }
 }

@@ -1,41 +1,25 @@
 /* SPDX-License-Identifier: MIT */
 /* Which kernels a call of a few queries goes to, with a fake driver and a fake compiler. */
 #include <criterion/criterion.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "codegen/tune.h"
-#include "fake_gpu.h"
-#include "ftjit/memory.h"
+#include "fake_context.h"
 #include "runtime/attention_state.h"
-#include "temp_dir.h"
 #include "templates/block/params.h"
-#include "tests/fake/fake_cuda.h"
 
 #define BATCH 3
 
-static struct log_catcher catcher;
-static char dir[256];
-static ftj_context *ctx;
-static void *memory; /* all pointers of all calls */
-static const struct fake_launch *(*last_launch)(void);
+static struct fake_context fake;
 
 static void set_up(void)
 {
-    temp_dir_init(dir);
-    setenv("FAKE_CUDA_ARCH", "90", 1);
-    setenv("FTJIT_CC", FTJIT_CC_PATH, 1);
-    const ftj_settings settings = fake_gpu_settings(FAKE_CUDA_PATH, dir, &catcher);
-    cr_assert_eq(ftj_context_create(&settings, &ctx), FTJ_OK, "%s", catcher.last);
-    cr_assert_eq(ftj_memory_alloc(ctx, 4096, &memory), FTJ_OK, "%s", catcher.last);
-    fake_gpu_find(FAKE_CUDA_PATH, "fake_cuda_last_launch", &last_launch);
+    fake_context_init(&fake);
 }
 
 static void tear_down(void)
 {
-    ftj_memory_free(ctx, memory);
-    ftj_context_destroy(ctx);
-    temp_dir_finish(dir);
+    fake_context_finish(&fake);
 }
 
 TestSuite(short_runs, .init = set_up, .fini = tear_down);
@@ -47,23 +31,23 @@ static ftj_attention *create(uint32_t ops, uint32_t short_queries)
     ftj_attention_desc desc = {.ops = ops, .num_q_heads = 8, .short_queries = short_queries};
     ftj_attention *attn = NULL;
     cr_assert_eq(ftj_kv_layout_init(&desc.kv, &shape), FTJ_OK);
-    cr_assert_eq(ftj_attention_create(ctx, &desc, &attn), FTJ_OK, "%s", catcher.last);
+    cr_assert_eq(ftj_attention_create(fake.ctx, &desc, &attn), FTJ_OK, "%s", fake.catcher.last);
     return attn;
 }
 
 static ftj_extend_args args_of(const ftj_attention *attn, uint32_t num_queries)
 {
     return (ftj_extend_args){
-        .cache = {.packed = memory, .num_pages = 1},
+        .cache = {.packed = fake.memory, .num_pages = 1},
         .requests = {.batch = BATCH,
-                     .lengths = memory,
-                     .block_table = memory,
+                     .lengths = fake.memory,
+                     .block_table = fake.memory,
                      .block_table_stride = 1},
-        .qo_indptr = memory,
+        .qo_indptr = fake.memory,
         .num_queries = num_queries,
-        .q = memory,
-        .o = memory,
-        .workspace = memory,
+        .q = fake.memory,
+        .o = fake.memory,
+        .workspace = fake.memory,
         .workspace_bytes = ftj_attention_workspace_bytes(attn),
     };
 }
@@ -71,8 +55,8 @@ static ftj_extend_args args_of(const ftj_attention *attn, uint32_t num_queries)
 /* The parameters of the call's last launch, its combine, tell decode's kernels from extend's. */
 static bool is_short(ftj_attention *attn, const ftj_extend_args *args)
 {
-    cr_assert_eq(ftj_attention_extend(attn, args, NULL), FTJ_OK, "%s", catcher.last);
-    return last_launch()->params_bytes == sizeof(ftj_decode_params);
+    cr_assert_eq(ftj_attention_extend(attn, args, NULL), FTJ_OK, "%s", fake.catcher.last);
+    return fake.last_launch()->params_bytes == sizeof(ftj_decode_params);
 }
 
 Test(short_runs, go_to_decodes_kernels)
@@ -87,8 +71,8 @@ Test(short_runs, go_to_decodes_kernels)
     cr_expect(is_short(attn, &args));
 
     ftj_decode_params params;
-    memcpy(&params, last_launch()->params, sizeof(params));
-    cr_expect_eq(params.qo_indptr, (uintptr_t)memory);
+    memcpy(&params, fake.last_launch()->params, sizeof(params));
+    cr_expect_eq(params.qo_indptr, (uintptr_t)fake.memory);
     cr_expect_eq(params.requests.batch, BATCH);
     cr_expect_eq(params.q_row_stride, 8 * 128);
     ftj_attention_destroy(attn);
@@ -103,7 +87,7 @@ Test(short_runs, longer_ones_and_keys_beside_the_cache_go_to_extends)
     args.max_queries = 5;
     cr_expect_not(is_short(attn, &args));
     args = args_of(attn, BATCH);
-    args.k_new = args.v_new = memory;
+    args.k_new = args.v_new = fake.memory;
     cr_expect_not(is_short(attn, &args));
     ftj_attention_destroy(attn);
 }
@@ -149,7 +133,7 @@ Test(short_runs, have_a_combine_that_fits)
         ftj_decode_params params;
         args.requests.batch = rows[i].batch;
         cr_assert(is_short(attn, &args));
-        memcpy(&params, last_launch()->params, sizeof(params));
+        memcpy(&params, fake.last_launch()->params, sizeof(params));
         const uint32_t most_units =
             2 * rows[i].batch < plan->blocks ? 2 * rows[i].batch : plan->blocks;
         const uint32_t blocks = params.combine_units * params.combine_chunks;
@@ -193,6 +177,6 @@ Test(short_runs, of_more_than_64_queries_are_refused)
     ftj_attention_desc desc = {.ops = FTJ_OP_EXTEND, .short_queries = 65};
     ftj_attention *attn = NULL;
     cr_assert_eq(ftj_kv_layout_init(&desc.kv, &shape), FTJ_OK);
-    cr_expect_eq(ftj_attention_create(ctx, &desc, &attn), FTJ_E_INVALID);
-    cr_expect_not_null(strstr(catcher.last, "short_queries is 65"), "%s", catcher.last);
+    cr_expect_eq(ftj_attention_create(fake.ctx, &desc, &attn), FTJ_E_INVALID);
+    cr_expect_not_null(strstr(fake.catcher.last, "short_queries is 65"), "%s", fake.catcher.last);
 }

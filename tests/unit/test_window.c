@@ -1,38 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /* The window that kernels are told of, with a fake driver and a fake compiler. */
 #include <criterion/criterion.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "fake_gpu.h"
-#include "ftjit/memory.h"
+#include "fake_context.h"
 #include "runtime/attention_state.h"
-#include "temp_dir.h"
 #include "templates/block/params.h"
-#include "tests/fake/fake_cuda.h"
 
-static struct log_catcher catcher;
-static char dir[256];
-static ftj_context *ctx;
-static void *memory; /* all pointers of all calls */
-static const struct fake_launch *(*last_launch)(void);
+static struct fake_context fake;
 
 static void set_up(void)
 {
-    temp_dir_init(dir);
-    setenv("FAKE_CUDA_ARCH", "90", 1);
-    setenv("FTJIT_CC", FTJIT_CC_PATH, 1);
-    const ftj_settings settings = fake_gpu_settings(FAKE_CUDA_PATH, dir, &catcher);
-    cr_assert_eq(ftj_context_create(&settings, &ctx), FTJ_OK, "%s", catcher.last);
-    cr_assert_eq(ftj_memory_alloc(ctx, 65536, &memory), FTJ_OK, "%s", catcher.last);
-    fake_gpu_find(FAKE_CUDA_PATH, "fake_cuda_last_launch", &last_launch);
+    fake_context_init(&fake);
 }
 
 static void tear_down(void)
 {
-    ftj_memory_free(ctx, memory);
-    ftj_context_destroy(ctx);
-    temp_dir_finish(dir);
+    fake_context_finish(&fake);
 }
 
 TestSuite(window, .init = set_up, .fini = tear_down);
@@ -44,62 +28,62 @@ static ftj_attention *create(uint32_t window)
         .ops = FTJ_OP_DECODE | FTJ_OP_EXTEND | FTJ_OP_GENERIC, .num_q_heads = 8, .window = window};
     const ftj_kv_shape shape = {.num_kv_heads = 2, .head_dim = 128, .page_size = 64};
     cr_assert_eq(ftj_kv_layout_init(&desc.kv, &shape), FTJ_OK);
-    cr_assert_eq(ftj_attention_create(ctx, &desc, &attn), FTJ_OK, "%s", catcher.last);
+    cr_assert_eq(ftj_attention_create(fake.ctx, &desc, &attn), FTJ_OK, "%s", fake.catcher.last);
     return attn;
 }
 
 static ftj_requests requests(void)
 {
     return (ftj_requests){
-        .batch = 3, .lengths = memory, .block_table = memory, .block_table_stride = 1};
+        .batch = 3, .lengths = fake.memory, .block_table = fake.memory, .block_table_stride = 1};
 }
 
 static uint32_t of_decode(ftj_attention *attn)
 {
     const ftj_decode_args args = {
-        .cache = {.packed = memory, .num_pages = 7},
+        .cache = {.packed = fake.memory, .num_pages = 7},
         .requests = requests(),
-        .q = memory,
-        .o = memory,
-        .workspace = memory,
+        .q = fake.memory,
+        .o = fake.memory,
+        .workspace = fake.memory,
         .workspace_bytes = ftj_attention_workspace_bytes(attn),
     };
     ftj_decode_params params;
-    cr_assert_eq(ftj_attention_decode(attn, &args, NULL), FTJ_OK, "%s", catcher.last);
-    memcpy(&params, last_launch()->params, sizeof(params));
+    cr_assert_eq(ftj_attention_decode(attn, &args, NULL), FTJ_OK, "%s", fake.catcher.last);
+    memcpy(&params, fake.last_launch()->params, sizeof(params));
     return params.requests.window;
 }
 
 static uint32_t of_extend(ftj_attention *attn)
 {
     const ftj_extend_args args = {
-        .cache = {.packed = memory, .num_pages = 7},
+        .cache = {.packed = fake.memory, .num_pages = 7},
         .requests = requests(),
-        .qo_indptr = memory,
+        .qo_indptr = fake.memory,
         .num_queries = 100,
-        .q = memory,
-        .o = memory,
-        .workspace = memory,
+        .q = fake.memory,
+        .o = fake.memory,
+        .workspace = fake.memory,
         .workspace_bytes = ftj_attention_workspace_bytes(attn),
     };
     ftj_extend_params params;
-    cr_assert_eq(ftj_attention_extend(attn, &args, NULL), FTJ_OK, "%s", catcher.last);
-    memcpy(&params, last_launch()->params, sizeof(params));
+    cr_assert_eq(ftj_attention_extend(attn, &args, NULL), FTJ_OK, "%s", fake.catcher.last);
+    memcpy(&params, fake.last_launch()->params, sizeof(params));
     return params.requests.window;
 }
 
 static uint32_t of_generic(ftj_attention *attn)
 {
     const ftj_generic_args args = {
-        .cache = {.packed = memory, .num_pages = 7},
+        .cache = {.packed = fake.memory, .num_pages = 7},
         .requests = requests(),
-        .q = memory,
-        .o = memory,
+        .q = fake.memory,
+        .o = fake.memory,
         .num_queries = 3,
     };
     ftj_generic_params params;
-    cr_assert_eq(ftj_attention_generic(attn, &args, NULL), FTJ_OK, "%s", catcher.last);
-    memcpy(&params, last_launch()->params, sizeof(params));
+    cr_assert_eq(ftj_attention_generic(attn, &args, NULL), FTJ_OK, "%s", fake.catcher.last);
+    memcpy(&params, fake.last_launch()->params, sizeof(params));
     return params.requests.window;
 }
 
