@@ -202,7 +202,8 @@ bool ftj_tune_decode_bulk(const struct ftj_problem *problem, const struct ftj_de
 #define GROUP_WARPS    4u
 #define GROUP_TOKENS   64u
 #define GROUP_HEAD_DIM 128u
-#define GROUP_BLOCKS   2u /* of an SM: one weighs while products of the other are made */
+#define SHIFT_BYTES    128u /* of a stage: block/stage_bulk.cuh */
+#define GROUP_BLOCKS   2u   /* of an SM: one weighs while products of the other are made */
 
 /* Of block/group_query.cuh: queries, two tiles of weights, what warps tell each other. */
 static uint32_t group_query_bytes(const struct ftj_problem *problem)
@@ -212,7 +213,16 @@ static uint32_t group_query_bytes(const struct ftj_problem *problem)
     return operands + (told + 127) / 128 * 128;
 }
 
-/* Both halves of such a group are columns of the same products then. */
+/* A warp wants the same quarter of four rows of V at a time, 16 rows apart: where rows divide 128
+ * bytes, no two of these are to meet in a bank. */
+static uint32_t group_value_shift(const struct ftj_problem *problem)
+{
+    const uint32_t row = problem->kv.v.codes.row_bytes;
+    return 128 % row == 0 ? row / GROUP_WARPS : 0;
+}
+
+/* Both halves of such a group are columns of the same products then. Beside the warps that attend
+ * are as many more, of which one brings the tiles: what that takes, they all would wait for. */
 bool ftj_tune_decode_group(const struct ftj_problem *problem, const struct ftj_device *device,
                            struct ftj_config *config)
 {
@@ -225,14 +235,19 @@ bool ftj_tune_decode_group(const struct ftj_problem *problem, const struct ftj_d
     config->num_warps = GROUP_WARPS;
     config->warps_per_tile = GROUP_WARPS / config->group_parts;
     config->tile_tokens = GROUP_TOKENS;
+    config->value_shift = group_value_shift(problem);
+    const uint32_t tile_bytes = bulk_stage_bytes(problem, GROUP_TOKENS);
     const struct ftj_decode_ring ring = {
-        .stage_bytes = bulk_stage_bytes(problem, GROUP_TOKENS),
+        .stage_bytes = tile_bytes + (config->value_shift ? SHIFT_BYTES : 0),
         .warps = GROUP_WARPS,
         .is_bulk = true,
         .query_bytes = group_query_bytes(problem),
         .merge_bytes = GROUP_WARPS * GROUP_COLUMNS * 4,
     };
-    return ring.stage_bytes && ftj_decode_fill_stages(problem, device, &ring, 2, config);
+    if (!tile_bytes || !ftj_decode_fill_stages(problem, device, &ring, 2, config))
+        return false;
+    config->num_threads *= 2;
+    return true;
 }
 
 /* ---- tiles by bulk copies of the rows of several kv heads ---------------------------------------
@@ -341,6 +356,7 @@ void ftj_write_decode_bulk(struct ftj_text *text, const struct ftj_problem *prob
         {"v_codes_at", in_record(&kv->v.codes, first, record)},
         {"v_scales_at", in_record(&kv->v.row_scales, first, record)},
         {"v_blocks_at", in_record(&kv->v.block_scales, first, record)},
+        {"value_shift", config->value_shift},
     };
     ftj_write_numbers(text, numbers, sizeof(numbers) / sizeof(*numbers));
     ftj_text_printf(text, "    static constexpr bool strides_in_rows = %s;\n",

@@ -20,6 +20,7 @@ struct ftj_config {
     uint32_t unit_heads;     /* decode: kv heads that a block's warps have side by side */
     uint32_t group_parts; /* decode: that a kv head's group is in, each a kv head of its own to all
                              but the tiles of keys, which they share */
+    uint32_t value_shift; /* decode: bytes that every 16 rows of V lie further apart in a stage */
     bool copies_runs;     /* decode: of several kv heads; every array must start on 16 bytes */
     bool overlaps_previous;  /* launched to start before the kernel before it has ended */
     uint32_t cluster_blocks; /* 2: of a launch of clusters; 0 and 1: there is none */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// One tile of 64 keys by the four warps of a block together, for kv heads of many query heads.
+// One tile of 64 keys by four warps of a block together, for kv heads of many query heads.
 //
 //   scores [64 tokens][64 columns]  = K q     K decoded to registers, a warp's 16 tokens; q in
 //   memory O^T    [64 dims][64 columns] *2 += V^T p  V^T decoded to registers, a warp's 32 dims; p
@@ -8,6 +8,10 @@
 // Both are wgmma with A in registers, so that codes are decoded as attend_tile.cuh has it and
 // nothing decoded goes through shared memory; weights do, for a warp has them of its own tokens and
 // wants them of all. Lane (g, c) has columns 2c and 2c + 1 of every eight in scores and in O.
+//
+// Which token is row k of the second product is free, as long as V and the weights agree: a lane
+// has the 16 tokens from 16 c on, four of them in each step of 16 rows, and so the four that lanes
+// read at a time lie 16 rows apart, where a stage can keep them out of each other's banks.
 //
 //   warp    K, q K starts | V of the same tile | softmax, weights to memory | all meet | V p starts
 //
@@ -56,7 +60,7 @@ struct AttendGroup {
         if (!whole) {
             if (lanes.warp < uint32_t(Config::warps_per_tile))
                 Tile::clear_invisible(stage, visible, token, lanes.warp);
-            ptx::sync_block();
+            sync_readers();
         }
         Seen seen;
         float scores[columns / 2];
@@ -73,10 +77,10 @@ struct AttendGroup {
             take(scores);
             if constexpr (Config::has_softcap)
                 cap(p, seen, scores);
-            mask(visible, token + 16 * lanes.warp + lanes.row, seen, scores);
+            mask(visible, token + lanes.row, seen, scores);
         }
 
-        const uint32_t turn = token / tokens % 2;
+        const uint32_t turn = ptx::uniform(token / tokens % 2);
         const uint32_t weights = query.shared + Query::weights + turn * Weights::bytes;
         const uint32_t flag = query.shared + Query::flags + 4 * turn;
         float sums[tiles][2];
@@ -115,7 +119,7 @@ struct AttendGroup {
     }
 
 private:
-    // Of the lane's tokens tau(g) and tau(g) + 8.
+    // Of the lane's two tokens.
     struct Seen {
         float scales[2];  // what makes products log2 units
         float v_scales[2];
@@ -124,7 +128,7 @@ private:
     // What has been written is there for the products, of all warps.
     static __device__ __forceinline__ void meet() {
         ptx::fence_proxy_async_shared();
-        ptx::sync_block();
+        sync_readers();
     }
 
     static __device__ __forceinline__ void start_scores(const Query& query, const Lanes& lanes,
@@ -137,8 +141,8 @@ private:
             uint32_t upper[piece.dims / 16][2], lower[piece.dims / 16][2];  // rows g and g + 8
             static_assert(piece.dims == Lanes::key_dims, "addresses are of one width of piece");
             KCodec::template load_keys<piece.dims>(codes + KCodec::code_bytes(piece.at),
-                                                   blocks + piece.at / 16, 8 * Pitch::k_codes,
-                                                   8 * Pitch::k_blocks, upper, lower);
+                                                   blocks + piece.at / 16, 2 * Pitch::k_codes,
+                                                   2 * Pitch::k_blocks, upper, lower);
 #pragma unroll
             for (int j = 0; j < piece.dims / 16; j++) {
                 const int product = piece.at / 16 + j;
@@ -150,13 +154,13 @@ private:
         if constexpr (KCodec::has_row_scale) {
             const uint32_t scales = stage + Tile::k_scales(0) + lanes.k_scales;
             seen.scales[0] *= ptx::ld_shared_f32(scales);
-            seen.scales[1] *= ptx::ld_shared_f32(scales + 8 * Pitch::k_scales);
+            seen.scales[1] *= ptx::ld_shared_f32(scales + 2 * Pitch::k_scales);
         }
         seen.v_scales[0] = seen.v_scales[1] = 1.0f;
         if constexpr (VCodec::has_row_scale) {
             const uint32_t scales = stage + Tile::v_scales(0) + lanes.v_scales;
             seen.v_scales[0] = ptx::ld_shared_f32(scales);
-            seen.v_scales[1] = ptx::ld_shared_f32(scales + 8 * Pitch::v_scales);
+            seen.v_scales[1] = ptx::ld_shared_f32(scales + 2 * Pitch::v_scales);
         }
 #pragma unroll
         for (int i = 0; i < columns / 2; i++)
@@ -178,12 +182,13 @@ private:
     static __device__ __forceinline__ void load_values(const Lanes& lanes, uint32_t stage,
                                                        uint32_t (&values)[m_tiles][tokens / 4]) {
         for_each_piece<tokens, 16>([&](auto subtile) {
-            const uint32_t first = stage + Tile::v_codes(subtile.at) + lanes.v_codes[0];
-            const uint32_t second = stage + Tile::v_codes(subtile.at) + lanes.v_codes[1];
-            const uint32_t blocks = stage + Tile::v_blocks(subtile.at) + lanes.v_blocks;
-            const uint32_t codes[4] = {first, second, first + 8 * Pitch::v_codes,
-                                       second + 8 * Pitch::v_codes};
-            const uint32_t of_blocks[2] = {blocks, blocks + 8 * Pitch::v_blocks};
+            const int row = subtile.at / 4;
+            const uint32_t first = stage + Tile::v_codes(0) + lanes.v_codes + row * Pitch::v_codes;
+            const uint32_t blocks =
+                stage + Tile::v_blocks(0) + lanes.v_blocks + row * Pitch::v_blocks;
+            const uint32_t codes[4] = {first, first + Pitch::v_codes, first + 2 * Pitch::v_codes,
+                                       first + 3 * Pitch::v_codes};
+            const uint32_t of_blocks[2] = {blocks, blocks + 2 * Pitch::v_blocks};
             uint32_t operands[m_tiles][4];
             VCodec::template load_value<Lanes::warp_dims>(codes, of_blocks, operands);
 #pragma unroll
@@ -216,7 +221,7 @@ private:
         const float minus_infinity = ptx::bits_float(0xff800000u);
 #pragma unroll
         for (int half = 0; half < 2; half++) {
-            if (token + 8 * half >= visible.begin && token + 8 * half < visible.end)
+            if (token + 2 * half >= visible.begin && token + 2 * half < visible.end)
                 continue;
             seen.scales[half] = 1.0f;
             seen.v_scales[half] = 0.0f;
@@ -290,7 +295,7 @@ private:
         }
         if (lane == 0)
             ptx::st_shared_u32(largest_values + 4 * lanes.warp, ptx::float_bits(v_most));
-        ptx::sync_block();
+        sync_readers();
 
         float v_ratio = 1.0f;
         if constexpr (VCodec::has_row_scale)

@@ -9,6 +9,8 @@
 // What is asked for every tile lies in registers, unless `keeps` says that there are none left.
 // With `lag`, 0 or 1, a stage is filled so many tiles later than when its last reader is known to
 // have left it, and hardly anyone has to be waited for.
+//
+// Of a ring that `is_fed` no reader fills: the warp that follows them does, and nothing else.
 #pragma once
 #include "block/types.cuh"
 
@@ -37,7 +39,8 @@ struct ToL2 {
     }
 };
 
-template <int num_stages, int bytes, int warps, int fillers, int lag, bool keeps>
+template <int num_stages, int bytes, int warps, int fillers, int lag, bool keeps,
+          bool is_fed = false>
 struct BulkRing {
     static_assert(num_stages >= 2, "one stage is read while another is filled");
     // Of a stage: filled (all of it has come) and, where warps share it, free (every warp has read
@@ -50,8 +53,8 @@ struct BulkRing {
     uint32_t filled;     // stage to be filled next
     uint32_t read;       // stage to be read next
     uint32_t own_place;  // place(), asked for every tile
-    uint32_t parity;     // of the phase that ends when it has arrived
-    uint32_t last;       // barriers of the stage read before
+    uint32_t parity;  // of the phase that ends when it has arrived, or, of who feeds, of the round
+    uint32_t last;    // barriers of the stage read before
 
     __device__ __forceinline__ void init(uint32_t stages, uint32_t of_barriers) {
         base = stages;
@@ -82,13 +85,32 @@ struct BulkRing {
         return (warp ^ (ring + ring * warps / 4)) % warps;
     }
     __device__ __forceinline__ bool fills() const {
+        if constexpr (is_fed)
+            return ptx::thread_index() / warp_size == warps;
         return (keeps ? own_place : place()) < fillers;
     }
 
-    __device__ __forceinline__ void skip() { filled = filled == num_stages - 1 ? 0 : filled + 1; }
+    __device__ __forceinline__ void skip() {
+        const bool is_round = filled == num_stages - 1;
+        filled = is_round ? 0 : filled + 1;
+        if (is_fed && fills())
+            parity ^= is_round;
+    }
+
+    // By who feeds: until all readers have left the stage. Of the last stage they say so once more,
+    // before there was anything to read.
+    __device__ __forceinline__ void await_free() const {
+        ptx::mbarrier_wait(free_of(filled), parity ^ (filled != num_stages - 1));
+        ptx::sync_warp();
+    }
 
     // What was filled at first, so many tiles, is not wanted: the ring is to be filled again.
     __device__ __forceinline__ void drop(uint32_t tiles) {
+        if constexpr (is_fed) {
+            if (ptx::thread_index() / warp_size < warps && tiles > 0)
+                wait();
+            return;  // who fills goes on
+        }
         filled = num_stages - 1 - lag;  // as when all of them are
         for (; tiles > 0; tiles--) {
             wait();
@@ -110,7 +132,7 @@ struct BulkRing {
                 keeps ? last + 8 : free_of(read == 0 ? num_stages - 1 : read - 1);
             if (ptx::thread_index() % warp_size == 0)
                 ptx::mbarrier_arrive(before);
-            if (fills()) {
+            if (!is_fed && fills()) {
                 if constexpr (lag == 0)
                     ptx::mbarrier_wait(before, parity);
                 else  // of the stage read before that; there was none before the first

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The queries of all columns of a unit in shared memory, as the B operand of wgmma: row k is a dim,
 // in the order in which K's codec yields them, column n a query head. And, behind them, what the
-// four warps tell each other.
+// four warps that attend tell each other.
 #pragma once
 #include "block/columns.cuh"
 #include "block/pieces.cuh"
@@ -20,6 +20,9 @@ struct GroupColumns {
     static_assert(8 * tiles <= count, "one product has them all");
 };
 
+// The warps that attend meet; those that bring them tiles do not.
+FTJ_DEVICE void sync_readers() { ptx::sync_group(1, 128); }
+
 template <class Config>
 struct GroupQuery {
     using KCodec = typename Config::KCodec;
@@ -35,7 +38,7 @@ struct GroupQuery {
     // overflow: there all heads are first brought to 2^13 <= max|q| < 2^14, by one power of two.
     static constexpr bool normalised = KCodec::has_row_scale;
     static constexpr int top_exponent = 13;
-    static_assert(warps == 4, "the warps of a block are a warpgroup");
+    static_assert(warps == 4, "who attends is a warpgroup");
 
     using Tile = SwizzledTile<head_dim, columns>;
     using Weights = SwizzledTile<64, columns>;  // of a tile of keys: row k is a token
@@ -81,7 +84,7 @@ struct GroupQuery {
             const float most = largest();
             if (ptx::thread_index() % warp_size == 0)
                 ptx::st_shared_u32(shared + maxima + 4 * warp, ptx::float_bits(most));
-            ptx::sync_block();
+            sync_readers();
             const ptx::Words4 of_warps = ptx::ld_shared_v4(shared + maxima);
             factor = power_to_top(ptx::max_f32(
                 ptx::max_f32(ptx::bits_float(of_warps.w[0]), ptx::bits_float(of_warps.w[1])),
@@ -92,7 +95,7 @@ struct GroupQuery {
         put(factor);
         score_scale = p.score_scale * KCodec::operand_fold / factor;
         ptx::fence_proxy_async_shared();  // the products read through another proxy
-        ptx::sync_block();
+        sync_readers();
     }
 
 private:

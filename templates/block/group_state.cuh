@@ -49,8 +49,8 @@ struct GroupState {
     }
 };
 
-// What a lane adds to the address of 16 rows of an array: as in attend_tile.cuh, K's rows the
-// warp's own, of V's dims the warp's.
+// What a lane adds to the address of an array: K's rows are the warp's own, of V's dims the
+// warp's. The warp's 16 score rows are tokens 4w to 4w + 3 of every 16 of the tile.
 template <class Config, class Tile>
 struct GroupLanes {
     using KCodec = typename Config::KCodec;
@@ -62,35 +62,35 @@ struct GroupLanes {
     static constexpr int warp_dims = Config::head_dim / Config::num_warps;
 
     uint32_t warp;
-    uint32_t row;  // tau(g)
+    uint32_t row;  // of the tile: score row g; that of g + 8 is two further
     uint32_t k_codes, k_blocks, k_scales;
-    uint32_t v_codes[2];  // of tokens tau(2c) and tau(2c + 1)
+    uint32_t v_codes;  // of the first 4 of the 16 tokens that the lane has of V, all in a row
     uint32_t v_blocks, v_scales;
     uint32_t weights;  // in a tile: the row of the matrices that this lane stores
 
     explicit __device__ __forceinline__ GroupLanes(uint32_t of_warp) : warp(of_warp) {
         const uint32_t lane = ptx::thread_index() % warp_size;
         const uint32_t g = lane / 4, c = lane % 4;
-        row = tau(g);
-        const uint32_t dims = VCodec::code_bytes(warp_dims) * warp;
+        row = g / 2 * 16 + 4 * warp + g % 2;
         k_codes = own<Pitch::k_codes>() + KCodec::key_run(key_dims, c);
         k_blocks = own<Pitch::k_blocks>() + KCodec::block_run(key_dims, c);
         k_scales = own<Pitch::k_scales>();
-        v_codes[0] = c * Pitch::v_codes + VCodec::value_run(warp_dims, g) + dims;
-        v_codes[1] = (4 + (c ^ 1)) * Pitch::v_codes + VCodec::value_run(warp_dims, g) + dims;
-        v_blocks = row * Pitch::v_blocks + VCodec::block_run(warp_dims, c) + warp_dims / 16 * warp;
+        v_codes = Tile::template rows_from<Pitch::v_codes>(16 * c) + c * Tile::row_shift +
+                  VCodec::value_run(warp_dims, g) + VCodec::code_bytes(warp_dims) * warp;
+        v_blocks = Tile::template rows_from<Pitch::v_blocks>(g / 2 * 16) + g % 2 * Pitch::v_blocks +
+                   VCodec::block_run(warp_dims, c) + warp_dims / 16 * warp;
         v_scales = own<Pitch::v_scales>();
         const uint32_t matrix = lane / 8;
         weights = Weights::at(16 * warp + matrix % 2 * 8 + lane % 8, matrix / 2);
         ptx::keep(weights), ptx::keep(row), ptx::keep(k_codes), ptx::keep(k_blocks),
             ptx::keep(k_scales);
-        ptx::keep(v_codes[0]), ptx::keep(v_codes[1]), ptx::keep(v_blocks), ptx::keep(v_scales);
+        ptx::keep(v_codes), ptx::keep(v_blocks), ptx::keep(v_scales);
     }
 
 private:
     template <int row_bytes>
     __device__ __forceinline__ uint32_t own() const {
-        return Tile::template rows_from<row_bytes>(16 * warp) + row * row_bytes;
+        return Tile::template rows_from<row_bytes>(row / 16 * 16) + row % 16 * row_bytes;
     }
 };
 

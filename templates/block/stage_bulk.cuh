@@ -13,6 +13,8 @@
 
 namespace ftj {
 
+constexpr int shift_bytes = 128;  // of a stage: room to shift rows of V
+
 template <class Config>
 struct Stage {
     using Row = RowBytes<Config>;
@@ -31,11 +33,23 @@ struct Stage {
     static_assert(num_pages == 1 || page_size % warp_tokens == 0 || warp_tokens % page_size == 0,
                   "a warp's rows are whole pages or lie in one");
 
+    // Every 16 rows of V lie so many bytes further from those before, that who reads rows 16 apart
+    // finds them in other banks: whole records do where a page is less than a tile, and else V's
+    // rows, and with the last of them what follows.
+    static constexpr int value_shift = Config::value_shift;
+    static constexpr int row_shift = num_pages == 1 ? value_shift : 0;
+    static constexpr int record_pitch =
+        Config::record_bytes + (num_pages > 1 ? page_size / 16 * value_shift : 0);
+    static constexpr int last_shift = (tokens / 16 - 1) * row_shift;
+    static_assert(value_shift % 16 == 0 && tokens / 16 * value_shift <= shift_bytes, "its room");
+
     using Layout = ArrayLayout<Config, tokens>;
-    static constexpr int bytes = records ? num_pages * Config::record_bytes : Layout::bytes;
+    static constexpr int copied_bytes = records ? num_pages * Config::record_bytes : Layout::bytes;
+    static constexpr int bytes = copied_bytes + (value_shift > 0 ? shift_bytes : 0);
     static constexpr int ring_warps = warps * Config::group_parts;
     static constexpr int lag = warps == 2 && num_stages > 2;  // four would rather have the stage
-    using Stages = BulkRing<num_stages, bytes, ring_warps, 1, lag, !keeps_little<Config>>;
+    static constexpr bool is_fed = Config::num_threads > int(warp_size) * Config::num_warps;
+    using Stages = BulkRing<num_stages, bytes, ring_warps, 1, lag, !keeps_little<Config>, is_fed>;
     static constexpr int barrier_bytes = Stages::barrier_bytes;
     static constexpr bool exchanges_places = false;
     // Whether a block looks its first tiles up early (first_tiles.cuh), where there is room for
@@ -50,19 +64,19 @@ struct Stage {
         return place(at, Config::k_codes_at, Layout::k_codes, Row::k_codes);
     }
     static constexpr int v_codes(int at) {
-        return place(at, Config::v_codes_at, Layout::v_codes, Row::v_codes);
+        return place(at, Config::v_codes_at, Layout::v_codes, Row::v_codes) + at / 16 * row_shift;
     }
     static constexpr int k_blocks(int at) {
-        return place(at, Config::k_blocks_at, Layout::k_blocks, Row::k_blocks);
+        return behind_values(place(at, Config::k_blocks_at, Layout::k_blocks, Row::k_blocks));
     }
     static constexpr int v_blocks(int at) {
-        return place(at, Config::v_blocks_at, Layout::v_blocks, Row::v_blocks);
+        return behind_values(place(at, Config::v_blocks_at, Layout::v_blocks, Row::v_blocks));
     }
     static constexpr int k_scales(int at) {
-        return place(at, Config::k_scales_at, Layout::k_scales, Row::k_scales);
+        return behind_values(place(at, Config::k_scales_at, Layout::k_scales, Row::k_scales));
     }
     static constexpr int v_scales(int at) {
-        return place(at, Config::v_scales_at, Layout::v_scales, Row::v_scales);
+        return behind_values(place(at, Config::v_scales_at, Layout::v_scales, Row::v_scales));
     }
 
     // What is to be added for the rows of the warp's own run.
@@ -75,7 +89,7 @@ struct Stage {
     static __device__ __forceinline__ uint32_t rows_from(uint32_t row) {
         if constexpr (!records || num_pages == 1)
             return row * row_bytes;
-        return row / page_size * Config::record_bytes + row % page_size * row_bytes;
+        return row / page_size * record_pitch + row % page_size * row_bytes;
     }
 
     // The page of record `lane` of a tile, or of the tile in every lane; looked up one tile ahead.
@@ -109,7 +123,7 @@ struct Stage {
                 ptx::sync_warp();
                 copy_records(cache, to, head, shown, place);
             } else if (ptx::elect_lane()) {
-                to.expect(bytes);
+                to.expect(copied_bytes);
                 copy_tile(cache, to, head, place);
             }
             this->skip();
@@ -144,8 +158,7 @@ struct Stage {
             const uint32_t lane = ptx::thread_index() % warp_size;
             if (lane >= shown.first && lane < shown.end) {
                 const PageCorner<Config> corner(cache, head, place.page);
-                to.copy(lane * Config::record_bytes, corner.of(cache.k.codes),
-                        Config::record_bytes);
+                to.copy(lane * record_pitch, corner.of(cache.k.codes), Config::record_bytes);
             }
         }
 
@@ -166,7 +179,7 @@ struct Stage {
             }
             const PageCorner<Config> corner(cache, head, place.page);
             if constexpr (records)
-                to.copy(0, corner.of(cache.k.codes), bytes);
+                copy_record(to, corner.of(cache.k.codes));
             else
                 copy_arrays(cache, to, place.offset,
                             [&](const ftj_array_params& array) { return corner.of(array); });
@@ -176,11 +189,30 @@ struct Stage {
         __device__ __forceinline__ void copy_arrays(const ftj_cache_params& cache, const To& to,
                                                     uint64_t row, const Base& base) const {
             copy_span<Row::k_codes>(to, k_codes(0), base(cache.k.codes), row);
-            copy_span<Row::v_codes>(to, v_codes(0), base(cache.v.codes), row);
+            if constexpr (row_shift > 0) {
+                for (int i = 0; i < tokens; i += 16)
+                    to.copy(v_codes(i), base(cache.v.codes) + (row + i) * Row::v_codes,
+                            16 * Row::v_codes);
+            } else {
+                copy_span<Row::v_codes>(to, v_codes(0), base(cache.v.codes), row);
+            }
             copy_span<Row::k_blocks>(to, k_blocks(0), base(cache.k.block_scales), row);
             copy_span<Row::v_blocks>(to, v_blocks(0), base(cache.v.block_scales), row);
             copy_span<Row::k_scales>(to, k_scales(0), base(cache.k.row_scales), row);
             copy_span<Row::v_scales>(to, v_scales(0), base(cache.v.row_scales), row);
+        }
+
+        // The record of a whole tile, in pieces that end with the 16 rows of V that lie alike.
+        template <class To>
+        __device__ __forceinline__ void copy_record(const To& to, uint64_t record) const {
+            constexpr int pieces = row_shift > 0 ? tokens / 16 : 1;
+#pragma unroll
+            for (int i = 0; i < pieces; i++) {
+                const int rows = Config::v_codes_at + i * 16 * Row::v_codes;
+                const int at = i == 0 ? 0 : rows;
+                const int end = i == pieces - 1 ? copied_bytes : rows + 16 * Row::v_codes;
+                to.copy(at + i * row_shift, record + at, end - at);
+            }
         }
 
         template <int row_bytes, class To>
@@ -202,7 +234,7 @@ struct Stage {
                 continue;
             const uint32_t at = row / 16 * 16, in_16 = row % 16;
             clear_row<Row::v_codes>(stage + at_run_time<Row::v_codes>(at, v_codes(0)) +
-                                    in_16 * Row::v_codes);
+                                    at / 16 * row_shift + in_16 * Row::v_codes);
             clear_row<Row::v_blocks>(stage + at_run_time<Row::v_blocks>(at, v_blocks(0)) +
                                      in_16 * Row::v_blocks);
             clear_row<Row::v_scales>(stage + at_run_time<Row::v_scales>(at, v_scales(0)) +
@@ -214,16 +246,15 @@ struct Stage {
 
 private:
     static constexpr int place(int at, int in_record, int in_arrays, int row_bytes) {
-        return records
-                   ? at / page_size * Config::record_bytes + in_record + at % page_size * row_bytes
-                   : in_arrays + at * row_bytes;
+        return records ? at / page_size * record_pitch + in_record + at % page_size * row_bytes
+                       : in_arrays + at * row_bytes;
     }
+    static constexpr int behind_values(int at) { return at > v_codes(0) ? at + last_shift : at; }
     // place() of a row known at run time, from that of row 0.
     template <int row_bytes>
     static __device__ __forceinline__ uint32_t at_run_time(uint32_t at, uint32_t of_row_0) {
-        return records
-                   ? of_row_0 + at / page_size * Config::record_bytes + at % page_size * row_bytes
-                   : of_row_0 + at * row_bytes;
+        return records ? of_row_0 + at / page_size * record_pitch + at % page_size * row_bytes
+                       : of_row_0 + at * row_bytes;
     }
 
     template <int row_bytes>

@@ -16,9 +16,10 @@
 //
 // How a tile arrives is block/stage_copy.cuh's, stage_bulk.cuh's or stage_heads.cuh's business;
 // what is done with it by each warp, or by four of them together, and every rounding,
-// by_warps.cuh's or by_group.cuh's. At the end of a segment the warps merge, and the block writes
-// O, or a partial result if it does not hold the whole segment: attn_combine.cuh does the rest.
-// Grid: what fills the device, whatever the batch.
+// by_warps.cuh's or by_group.cuh's. The four are fed: a warp beside them brings their tiles. At the
+// end of a segment the warps merge, and the block writes O, or a partial result if it does not hold
+// the whole segment: attn_combine.cuh does the rest. Grid: what fills the device, whatever the
+// batch.
 #pragma once
 #include "block/codec_16bit.cuh"
 #include "block/codec_fp8.cuh"
@@ -60,7 +61,8 @@ struct AttnDecode {
         static constexpr int bytes = range + int(sizeof(Work));
     };
     static_assert(Smem::bytes == Config::smem_bytes, "decode_shape.c and Smem must agree");
-    static_assert(Config::num_threads == num_warps * int(warp_size), "every warp takes tiles");
+    // Whether there are warps beside those that take tiles, of which the first brings them.
+    static constexpr bool is_fed = Config::num_threads > num_warps* int(warp_size);
 
     // The next tile to be fetched: this group's own place in the block's range, stages ahead.
     struct Cursor {
@@ -85,8 +87,18 @@ struct AttnDecode {
         else
             find_range(p, range, nullptr);
         const Work work = range;
-        if (work.count)
-            attend(p, work, group, ring, query, smem);
+        if constexpr (!is_fed) {
+            if (work.count)
+                attend(p, work, group, ring, query, smem);
+        } else if (ptx::thread_index() < num_warps * warp_size) {
+            TileWork<Config, Tile>::take_registers();
+            if (work.count)
+                attend(p, work, group, ring, query, smem);
+        } else {
+            TileWork<Config, Tile>::give_registers();
+            if (ring.fills())
+                feed(p, work, group, ring);
+        }
         if (range.has_empty)
             EmptyRows<Config>::write(p);
     }
@@ -189,6 +201,8 @@ private:
     // to be the same for the whole warp. Of every exchange there was a second version otherwise,
     // for lanes that have parted: up to a fifth of the kernel.
     static __device__ __forceinline__ uint32_t ring_index() {
+        if constexpr (is_fed)
+            return 0;
         const uint32_t ring = ptx::thread_index() / warp_size / Tile::ring_warps;
         return Tile::exchanges_places ? ptx::shfl(ring, 0) : ring;
     }
@@ -197,10 +211,12 @@ private:
                                                   uint32_t group, typename Tile::Ring& ring,
                                                   Query& query, unsigned char* smem) {
         Run segment = work.first;
-        Cursor cursor = start_cursor(p, work, group + Tile::is_early * num_groups, TablePages{});
+        Cursor cursor = {};
+        if constexpr (!is_fed)
+            cursor = start_cursor(p, work, group + Tile::is_early * num_groups, TablePages{});
         if constexpr (!Tile::is_early)
             query.fetch(p, columns(p, segment));
-        if constexpr (!fills_in_loop) {
+        if constexpr (!fills_in_loop && !is_fed) {
 #pragma unroll 1
             for (int stage = Tile::is_early; stage < num_stages - 1 - Tile::lag; stage++)
                 fetch_next(p, work, cursor, ring);
@@ -239,6 +255,17 @@ private:
                             query.fetch(p, columns(p, segment));
                         });
             begin = end;
+        }
+    }
+
+    // All tiles after the first, as stages become free.
+    static __device__ __forceinline__ void feed(const ftj_decode_params& p, const Work& work,
+                                                uint32_t group, typename Tile::Ring& ring) {
+        Cursor cursor = start_cursor(p, work, group + Tile::is_early * num_groups, TablePages{});
+#pragma unroll 1
+        while (cursor.index < work.count) {
+            ring.await_free();
+            fetch_next(p, work, cursor, ring);
         }
     }
 
@@ -338,7 +365,8 @@ private:
             uint32_t stage = 0;
             if (!is_filling)
                 stage = ring.wait();
-            fetch_next(p, work, cursor, ring);
+            if constexpr (!is_fed)
+                fetch_next(p, work, cursor, ring);
             return stage;
         }
     }

@@ -36,6 +36,7 @@ struct Config {
     static constexpr int v_codes_at = 4864;
     static constexpr int v_scales_at = 8960;
     static constexpr int v_blocks_at = 9216;
+    static constexpr int value_shift = 0;
     static constexpr bool strides_in_rows = false;
 };
 

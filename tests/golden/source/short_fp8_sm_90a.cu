@@ -36,6 +36,7 @@ struct Config {
     static constexpr int v_codes_at = 8448;
     static constexpr int v_scales_at = 16640;
     static constexpr int v_blocks_at = 0;
+    static constexpr int value_shift = 0;
     static constexpr bool strides_in_rows = false;
 };
 
