@@ -216,6 +216,30 @@ Test(tune, a_large_group_is_two_halves)
             cr_expect_eq(config.unit_heads, rows[i].parts, "row %zu", i);
         cr_expect_eq(strcmp(config.variant, "attn_decode_group_sm90") == 0, rows[i].is_together,
                      "row %zu: %s", i, config.variant);
+        const uint32_t beside = config.num_threads - 32 * config.num_warps;
+        cr_expect_eq(beside, rows[i].is_together ? 128u : 0u, "row %zu: %u threads beside", i,
+                     beside);
+    }
+}
+
+/* The four rows of V that lanes read at a time, 16 apart, are to cover all banks once: 128 bytes,
+ * which rows of codes divide. */
+Test(tune, rows_of_v_of_a_large_group_lie_apart)
+{
+    static const struct {
+        ftj_kv_format v_format;
+        uint32_t shift;
+    } rows[] = {{FTJ_KV_16BIT, 0}, {FTJ_KV_FP8, 32}, {FTJ_KV_NVFP4, 16}};
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        ftj_attention_desc desc = {.num_q_heads = 64, .dtype = FTJ_DTYPE_BF16};
+        const ftj_kv_shape shape = {.k_format = FTJ_KV_FP8,
+                                    .v_format = rows[i].v_format,
+                                    .num_kv_heads = 1,
+                                    .head_dim = 128,
+                                    .page_size = 64};
+        const struct ftj_config config = config_of_decode(&desc, &shape);
+        cr_expect_str_eq(config.variant, "attn_decode_group_sm90");
+        cr_expect_eq(config.value_shift, rows[i].shift, "row %zu: %u", i, config.value_shift);
     }
 }
 
