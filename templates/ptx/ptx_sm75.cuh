@@ -174,6 +174,15 @@ FTJ_DEVICE uint32_t lop3(uint32_t a, uint32_t b, uint32_t c) {
     return r;
 }
 
+// A constant that stays in a register: the assembler, too, takes it for something it cannot know.
+FTJ_DEVICE uint32_t opaque(uint32_t v) {
+    uint32_t r;
+    asm("{\n.reg .u32 none;\nmov.u32 none, %%dynamic_smem_size;\nshr.u32 none, none, 24;\n"
+        "add.u32 %0, %1, none;\n}"
+        : "=r"(r)
+        : "r"(v));
+    return r;
+}
 // A copy the compiler knows nothing about, so that it keeps the value instead of making it again.
 FTJ_DEVICE void keep(uint32_t& v) { asm("mov.b32 %0, %0;" : "+r"(v)); }
 FTJ_DEVICE void keep(uint64_t& v) { asm("mov.b64 %0, %0;" : "+l"(v)); }
