@@ -170,13 +170,12 @@ private:
                                                    8 * Pitch::k_blocks, upper, lower);
 #pragma unroll
             for (int j = 0; j < piece.dims / 16; j++) {
+                uint32_t b[n_tiles][2];
+                query.operands(piece.at / 16 + j, b);
 #pragma unroll
-                for (int n = 0; n < n_tiles; n++) {
-                    uint32_t b[2];
-                    query.operand(n, piece.at / 16 + j, b);
+                for (int n = 0; n < n_tiles; n++)
                     KCodec::Mma::product(scores[n], upper[j][0], lower[j][0], upper[j][1],
-                                         lower[j][1], b[0], b[1]);
-                }
+                                         lower[j][1], b[n][0], b[n][1]);
             }
         });
         pair.scales[i][0] = pair.scales[i][1] = query.score_scale;
