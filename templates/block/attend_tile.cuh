@@ -170,13 +170,12 @@ private:
                                                    8 * Pitch::k_blocks, upper, lower);
 #pragma unroll
             for (int j = 0; j < piece.dims / 16; j++) {
+                uint32_t b[n_tiles][2];
+                query.operands(piece.at / 16 + j, b);
 #pragma unroll
-                for (int n = 0; n < n_tiles; n++) {
-                    uint32_t b[2];
-                    query.operand(n, piece.at / 16 + j, b);
+                for (int n = 0; n < n_tiles; n++)
                     KCodec::Mma::product(scores[n], upper[j][0], lower[j][0], upper[j][1],
-                                         lower[j][1], b[0], b[1]);
-                }
+                                         lower[j][1], b[n][0], b[n][1]);
             }
         });
         pair.scales[i][0] = pair.scales[i][1] = query.score_scale;
@@ -255,19 +254,20 @@ private:
     // Scores to weights: B operands of the product with V^T, [16 tokens][8 columns] each.
     static __device__ __forceinline__ void softmax(State& state, Pair& pair) {
         subtract_maximum(state, pair);
-        float excess = pair.exponents[0][0][0];
-        float v_most = 0.0f;
+        // Their bits compare as they do above 0; a NaN is more than all, and hides nothing.
+        int32_t excess = 0, v_bits = 0;
 #pragma unroll
         for (int i = 0; i < subtiles; i++) {
-            v_most = ptx::max_f32(v_most, ptx::max_f32(pair.v_scales[i][0], pair.v_scales[i][1]));
+            v_bits = ptx::max_bits(v_bits, pair.v_scales[i][0], pair.v_scales[i][1]);
 #pragma unroll
             for (int n = 0; n < n_tiles; n++) {
-#pragma unroll
-                for (int e = 0; e < 4; e++)
-                    excess = ptx::max_f32(excess, pair.exponents[i][n][e]);
+                const float(&of_tile)[4] = pair.exponents[i][n];
+                excess = ptx::max_bits(excess, of_tile[0], of_tile[1]);
+                excess = ptx::max_bits(excess, of_tile[2], of_tile[3]);
             }
         }
-        bool rebase = excess > max_slack;
+        const float v_most = ptx::bits_float(uint32_t(v_bits));
+        bool rebase = excess > int32_t(ptx::float_bits(max_slack));
         if constexpr (VCodec::has_row_scale)
             rebase |= v_most * state.v_norm > v_scale_top;
         if (ptx::any(rebase)) {

@@ -18,6 +18,7 @@ struct Query {
     static constexpr int products = head_dim / 16;
     static constexpr bool in_shared = n_tiles * head_dim > 256 ||
                                       (n_tiles > 1 && Config::num_warps > 8);
+    static constexpr bool in_pairs = in_shared && n_tiles % 2 == 0;  // one load brings two tiles'
     static constexpr int unit_heads = Config::unit_heads;
     static constexpr int head_bytes = n_tiles * products * 2 * int(warp_size) * 4;
     static constexpr int shared_bytes = in_shared ? unit_heads * head_bytes : 0;
@@ -67,18 +68,28 @@ struct Query {
             ptx::sync_block();
     }
 
-    __device__ __forceinline__ void operand(int n, int product, uint32_t (&b)[2]) const {
-        if constexpr (in_shared) {
-            const ptx::Words2 v = ptx::ld_shared_v2(address(n, product));
-            b[0] = v.w[0], b[1] = v.w[1];
-        } else {
-            b[0] = words[n][2 * product], b[1] = words[n][2 * product + 1];
+    // Of every tile, those of one product.
+    __device__ __forceinline__ void operands(int product, uint32_t (&b)[n_tiles][2]) const {
+#pragma unroll
+        for (int n = 0; n < n_tiles; n += in_pairs ? 2 : 1) {
+            if constexpr (in_pairs) {
+                const ptx::Words4 v = ptx::ld_shared_v4(address(n, product));
+                b[n][0] = v.w[0], b[n][1] = v.w[1];
+                b[n + 1][0] = v.w[2], b[n + 1][1] = v.w[3];
+            } else if constexpr (!in_shared) {
+                b[n][0] = words[n][2 * product], b[n][1] = words[n][2 * product + 1];
+            } else {
+                const ptx::Words2 v = ptx::ld_shared_v2(address(n, product));
+                b[n][0] = v.w[0], b[n][1] = v.w[1];
+            }
         }
     }
 
 private:
     __device__ __forceinline__ uint32_t address(int n, int product) const {
         const uint32_t lane = ptx::thread_index() % warp_size;
+        if constexpr (in_pairs)
+            return shared + ((n / 2 * products + product) * warp_size + lane) * 16 + n % 2 * 8;
         return shared + ((n * products + product) * warp_size + lane) * 8;
     }
 

@@ -86,6 +86,12 @@ FTJ_DEVICE float max_f32(float a, float b) {
         return bits_float(float_bits(a) & float_bits(b));
     return a < b ? b : a;
 }
+FTJ_DEVICE int32_t max_bits(int32_t most, float a, float b) {
+    const auto a_bits = static_cast<int32_t>(float_bits(a)),
+               b_bits = static_cast<int32_t>(float_bits(b));
+    const int32_t larger = a_bits > b_bits ? a_bits : b_bits;
+    return most > larger ? most : larger;
+}
 FTJ_DEVICE float min_f32(float a, float b) {
     if (a != a)
         return b;

@@ -174,6 +174,15 @@ FTJ_DEVICE uint32_t lop3(uint32_t a, uint32_t b, uint32_t c) {
     return r;
 }
 
+// A constant that stays in a register: the assembler, too, takes it for something it cannot know.
+FTJ_DEVICE uint32_t opaque(uint32_t v) {
+    uint32_t r;
+    asm("{\n.reg .u32 none;\nmov.u32 none, %%dynamic_smem_size;\nshr.u32 none, none, 24;\n"
+        "add.u32 %0, %1, none;\n}"
+        : "=r"(r)
+        : "r"(v));
+    return r;
+}
 // A copy the compiler knows nothing about, so that it keeps the value instead of making it again.
 FTJ_DEVICE void keep(uint32_t& v) { asm("mov.b32 %0, %0;" : "+r"(v)); }
 FTJ_DEVICE void keep(uint64_t& v) { asm("mov.b64 %0, %0;" : "+l"(v)); }
@@ -197,6 +206,10 @@ FTJ_DEVICE float fma_rn(float a, float b, float c) { return __fmaf_rn(a, b, c); 
 // max.f32 and min.f32: a NaN loses against a number.
 FTJ_DEVICE float max_f32(float a, float b) { return fmaxf(a, b); }
 FTJ_DEVICE float min_f32(float a, float b) { return fminf(a, b); }
+// The largest of three words, as integers: one instruction on sm_90.
+FTJ_DEVICE int32_t max_bits(int32_t most, float a, float b) {
+    return __vimax3_s32(most, __float_as_int(a), __float_as_int(b));
+}
 // abs.f32
 FTJ_DEVICE float abs_f32(float v) { return fabsf(v); }
 // fma.rn.sat: a * b + c, rounded once, then held to [0, 1]; a NaN becomes 0.

@@ -25,16 +25,6 @@ FTJ_DEVICE void setmaxnreg_inc() {
 // redux.sync.max.u32: in a uniform register. PTX ISA 7.0.
 FTJ_DEVICE uint32_t max_of_warp(uint32_t v) { return __reduce_max_sync(all_lanes, v); }
 
-// A constant that stays in a register: the assembler, too, takes it for something it cannot know.
-FTJ_DEVICE uint32_t opaque(uint32_t v) {
-    uint32_t r;
-    asm("{\n.reg .u32 none;\nmov.u32 none, %%dynamic_smem_size;\nshr.u32 none, none, 24;\n"
-        "add.u32 %0, %1, none;\n}"
-        : "=r"(r)
-        : "r"(v));
-    return r;
-}
-
 // ---- wgmma -------------------------------------------------------------------------------------
 // d[64 x n] (+)= a[64 x 64] * b[64 x n] by the four warps of a warpgroup, fp32 accumulated. PTX ISA
 // 8.0. Thread t of warp w holds of d, in d[4 * i + e], row 16 * w + t % 32 / 4 + 8 * (e / 2),

@@ -152,6 +152,8 @@ Test(tune, kv_heads_lie_side_by_side_where_it_pays)
         {FTJ_KV_NVFP4, FTJ_KV_NHD, 64, 128, 4, 8, 0, 8, 16},
         {FTJ_KV_NVFP4, FTJ_KV_NHD, 8, 128, 4, 8, 0, 4, 16},
         {FTJ_KV_NVFP4, FTJ_KV_PACKED, 1, 128, 4, 8, 0, 8, 16},
+        {FTJ_KV_FP8, FTJ_KV_PACKED, 1, 128, 4, 8, 0, 4, 16},
+        {FTJ_KV_FP8, FTJ_KV_NHD, 1, 128, 4, 8, 0, 8, 16},
         {FTJ_KV_16BIT, FTJ_KV_PACKED, 1, 128, 4, 8, 0, 4, 8},
         {FTJ_KV_NVFP4, FTJ_KV_PACKED, 64, 128, 4, 8, 0, 1, 16},
         {FTJ_KV_FP8, FTJ_KV_HND, 64, 128, 4, 8, 0, 1, 8},
