@@ -33,6 +33,8 @@ struct CodeFeed {
     static constexpr bool has_halves = has_half_rows<Config>;
     static constexpr bool is_alike =
         is_same<typename Config::KWiden, typename Config::VWiden>;  // addresses serve both sides
+    // K and V by one piece of code; of 256 dims registers are spilled for it.
+    static constexpr bool fetches_alike = is_alike && !is_bulk && head_dim < 256;
     using K = CodeRows<typename Config::KWiden, head_dim, rows, false, has_halves>;
     using V = CodeRows<typename Config::VWiden, head_dim, rows, true, false>;
     static constexpr int slot_bytes = K::bytes > V::bytes ? K::bytes : V::bytes;
@@ -285,19 +287,23 @@ private:
         }
     }
 
+    static __device__ __forceinline__ uint64_t of_lane(uint64_t v, uint32_t lane) {
+        return uint64_t(ptx::shfl(uint32_t(v >> 32), lane)) << 32 | ptx::shfl(uint32_t(v), lane);
+    }
     template <int row_bytes>
     __device__ __forceinline__ void fetch_rows(const ftj_array_params& array, KeyRange seen,
                                                uint32_t shared) const {
         if constexpr (row_bytes > 0) {
             constexpr uint32_t chunk = row_bytes < 16 ? row_bytes : 16;
             constexpr uint32_t chunks = row_bytes / chunk;
-            const uint64_t base = array.base + head * array.head_stride;
+            // Of the row that this lane has looked up.
+            const uint64_t own = array.base + head * array.head_stride + page * array.page_stride +
+                                 offset * array.slot_stride;
 #pragma unroll 4
             for (uint32_t at = 0; at < rows * chunks; at += warp_size) {
                 const uint32_t piece = at + lane, row = piece / chunks;
-                const uint64_t from = base + ptx::shfl(page, row) * array.page_stride +
-                                      ptx::shfl(offset, row) * array.slot_stride +
-                                      piece % chunks * chunk;
+                const uint64_t its = chunks == 1 ? own : of_lane(own, row);
+                const uint64_t from = its + lane % chunks * chunk;
                 if (rows * chunks % warp_size != 0 && row >= rows)
                     continue;
                 const bool is_seen = row >= seen.begin && row < seen.end;

@@ -344,7 +344,10 @@ private:
                                                  uint32_t& ahead, uint32_t end) {
         if (ahead < end) {
             const KeyRange seen = codes.seen_rows(keys.first_cached(ahead / 2));
-            if (ahead % 2) {
+            if constexpr (Codes::fetches_alike) {
+                codes.template fetch<typename Codes::K>(ahead % 2 ? p.cache.v : p.cache.k,
+                                                        p.cache.v.row_scales, seen);
+            } else if (ahead % 2) {
                 if constexpr (Config::VWiden::is_coded)
                     codes.template fetch<typename Codes::V>(p.cache.v, p.cache.k.row_scales, seen);
             } else {

@@ -108,11 +108,13 @@ FTJ_DEVICE void wgmma_keep(uint32_t (&a)[count]) {
                      FTJ_WGMMA_SS_STEP(128, type, 64, 65, 67, 2)                                   \
                          FTJ_WGMMA_SS_STEP(128, type, 64, 65, 67, 3) "}"                           \
                  : FTJ_WGMMA_SS_OPERANDS(128, a, b, accumulate))
-// Of 64 columns (tiles of heads of 256 dims) four statements: of one ptxas makes another order of
-// the softmax, and an extend over fp8 is 1 % slower.
-#define FTJ_WGMMA_SS64(type, step)                                                                 \
-    asm volatile(FTJ_WGMMA_SS_BEGIN(34) FTJ_WGMMA_SS_STEP(64, type, 32, 33, 35, 0) "}"             \
-                 : FTJ_WGMMA_SS_OPERANDS(64, a + 2 * step, b + 2 * step, accumulate || step > 0))
+#define FTJ_WGMMA_SS64(type)                                                                       \
+    asm volatile(                                                                                  \
+        FTJ_WGMMA_SS_BEGIN(34)                                                                     \
+            FTJ_WGMMA_SS_STEP(64, type, 32, 33, 35, 0) "setp.eq.b32 p, 0, 0;\n" FTJ_WGMMA_SS_STEP( \
+                64, type, 32, 33, 35, 1) FTJ_WGMMA_SS_STEP(64, type, 32, 33, 35, 2)                \
+                FTJ_WGMMA_SS_STEP(64, type, 32, 33, 35, 3) "}"                                     \
+        : FTJ_WGMMA_SS_OPERANDS(64, a, b, accumulate))
 // a in registers, b in shared memory with n along the rows, of which a step has 16. w to z: where
 // the step's a[4] comes.
 #define FTJ_WGMMA_RS_STEP(n, type, w, x, y, z, b, h, step)                                         \
@@ -150,10 +152,7 @@ FTJ_DEVICE void wgmma_keep(uint32_t (&a)[count]) {
                                         bool accumulate) {                                         \
         static_assert(n == 64 || n == 128, "the widths there are");                                \
         if constexpr (n == 64) {                                                                   \
-            FTJ_WGMMA_SS64(type, 0);                                                               \
-            FTJ_WGMMA_SS64(type, 1);                                                               \
-            FTJ_WGMMA_SS64(type, 2);                                                               \
-            FTJ_WGMMA_SS64(type, 3);                                                               \
+            FTJ_WGMMA_SS64(type);                                                                  \
         } else {                                                                                   \
             FTJ_WGMMA_SS128(type);                                                                 \
         }                                                                                          \
