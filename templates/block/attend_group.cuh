@@ -60,7 +60,7 @@ struct AttendGroup {
         if (!whole) {
             if (lanes.warp < uint32_t(Config::warps_per_tile))
                 Tile::clear_invisible(stage, visible, token, lanes.warp);
-            sync_readers();
+            sync_readers<warps>();
         }
         Seen seen;
         float scores[columns / 2];
@@ -128,7 +128,7 @@ private:
     // What has been written is there for the products, of all warps.
     static __device__ __forceinline__ void meet() {
         ptx::fence_proxy_async_shared();
-        sync_readers();
+        sync_readers<warps>();
     }
 
     static __device__ __forceinline__ void start_scores(const Query& query, const Lanes& lanes,
@@ -295,7 +295,7 @@ private:
         }
         if (lane == 0)
             ptx::st_shared_u32(largest_values + 4 * lanes.warp, ptx::float_bits(v_most));
-        sync_readers();
+        sync_readers<warps>();
 
         float v_ratio = 1.0f;
         if constexpr (VCodec::has_row_scale)

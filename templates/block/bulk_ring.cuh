@@ -39,6 +39,13 @@ struct ToL2 {
     }
 };
 
+// The readers of a ring that is fed meet: who feeds it does not come, and has left when it has no
+// more to bring.
+template <int warps>
+FTJ_DEVICE void sync_readers() {
+    ptx::sync_group(1, warps * warp_size);
+}
+
 template <int num_stages, int bytes, int warps, int fillers, int lag, bool keeps,
           bool is_fed = false>
 struct BulkRing {
@@ -155,6 +162,8 @@ struct BulkRing {
     static __device__ __forceinline__ void meet() {
         if constexpr (warps == 1)
             ptx::sync_warp();
+        else if constexpr (is_fed)
+            sync_readers<warps>();
         else
             ptx::sync_block();
     }

@@ -37,7 +37,7 @@ struct GroupOutput {
         state.settle();
         put_sums(state.sum, sums + warp * (4 * columns));
         const float v_factor = state.v_factor();
-        sync_readers();
+        sync_readers<int(warps)>();
 #pragma unroll
         for (int n = 0; n < tiles; n++) {
 #pragma unroll
@@ -60,7 +60,7 @@ struct GroupOutput {
             }
         }
         meanwhile();
-        sync_readers();
+        sync_readers<int(warps)>();
     }
 
 private:

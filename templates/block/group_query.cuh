@@ -3,6 +3,7 @@
 // in the order in which K's codec yields them, column n a query head. And, behind them, what the
 // four warps that attend tell each other.
 #pragma once
+#include "block/bulk_ring.cuh"
 #include "block/columns.cuh"
 #include "block/pieces.cuh"
 #include "block/swizzled.cuh"
@@ -19,9 +20,6 @@ struct GroupColumns {
     static constexpr int tiles = Config::unit_heads * Config::n_tiles;  // of 8, that are used
     static_assert(8 * tiles <= count, "one product has them all");
 };
-
-// The warps that attend meet; those that bring them tiles do not.
-FTJ_DEVICE void sync_readers() { ptx::sync_group(1, 128); }
 
 template <class Config>
 struct GroupQuery {
@@ -84,7 +82,7 @@ struct GroupQuery {
             const float most = largest();
             if (ptx::thread_index() % warp_size == 0)
                 ptx::st_shared_u32(shared + maxima + 4 * warp, ptx::float_bits(most));
-            sync_readers();
+            sync_readers<warps>();
             const ptx::Words4 of_warps = ptx::ld_shared_v4(shared + maxima);
             factor = power_to_top(ptx::max_f32(
                 ptx::max_f32(ptx::bits_float(of_warps.w[0]), ptx::bits_float(of_warps.w[1])),
@@ -95,7 +93,7 @@ struct GroupQuery {
         put(factor);
         score_scale = p.score_scale * KCodec::operand_fold / factor;
         ptx::fence_proxy_async_shared();  // the products read through another proxy
-        sync_readers();
+        sync_readers<warps>();
     }
 
 private:
