@@ -4,6 +4,9 @@
 #
 #   tests/gpu_kernels.sh [BUILD [TEST]]
 #
+# Before a round of all, the acceptance cases by the CPU target, four minutes: what hangs or is wrong
+# there would take a GPU's time.
+#
 # BUILD is a build with tests (default: build), TEST those that `ftjit verify` is to ask for (default: all
 # of a round). A fake of the driver stands in for the GPU: it runs nothing, but every kernel is asked for,
 # and FTJIT_RECORD keeps which. Leaves build-gpu/kernels.ftb.xz, which tests/on_gpu.sh takes if it is there:
@@ -18,6 +21,9 @@ ftjit=$build/cli/ftjit
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir -p build-gpu
+if [ -z "$tests" ]; then
+    FTJIT_CACHE_DIR=$work/cpu timeout 1200 "$ftjit" verify --device cpu --test acceptance --variant '*sm90*'
+fi
 
 # ask COMMAND...: what is run fails, for there is no GPU.
 ask() {
