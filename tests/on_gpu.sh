@@ -108,8 +108,8 @@ check() {
         sharded check_quick 100 --test '[!e]*' --quick
         return
     fi
-    sharded check 180 --test '[!e]*' & # a third of that, unless something hangs
-    sharded extend 180 --test 'extend*' --quick &
+    sharded check 300 --test '[!e]*' & # what hangs is to leave time for the others
+    sharded extend 300 --test 'extend*' --quick &
     wait
 }
 

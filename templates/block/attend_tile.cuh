@@ -170,12 +170,15 @@ private:
                                                    8 * Pitch::k_blocks, upper, lower);
 #pragma unroll
             for (int j = 0; j < piece.dims / 16; j++) {
-                uint32_t b[n_tiles][2];
-                query.operands(piece.at / 16 + j, b);
 #pragma unroll
-                for (int n = 0; n < n_tiles; n++)
-                    KCodec::Mma::product(scores[n], upper[j][0], lower[j][0], upper[j][1],
-                                         lower[j][1], b[n][0], b[n][1]);
+                for (int n = 0; n < n_tiles; n += Query<Config>::at_once) {
+                    uint32_t b[Query<Config>::at_once][2];
+                    query.operands(n, piece.at / 16 + j, b);
+#pragma unroll
+                    for (int i = 0; i < Query<Config>::at_once; i++)
+                        KCodec::Mma::product(scores[n + i], upper[j][0], lower[j][0], upper[j][1],
+                                             lower[j][1], b[i][0], b[i][1]);
+                }
             }
         });
         pair.scales[i][0] = pair.scales[i][1] = query.score_scale;

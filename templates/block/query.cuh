@@ -19,6 +19,7 @@ struct Query {
     static constexpr bool in_shared = n_tiles * head_dim > 256 ||
                                       (n_tiles > 1 && Config::num_warps > 8);
     static constexpr bool in_pairs = in_shared && n_tiles % 2 == 0;  // one load brings two tiles'
+    static constexpr int at_once = in_pairs ? 2 : 1;
     static constexpr int unit_heads = Config::unit_heads;
     static constexpr int head_bytes = n_tiles * products * 2 * int(warp_size) * 4;
     static constexpr int shared_bytes = in_shared ? unit_heads * head_bytes : 0;
@@ -68,20 +69,16 @@ struct Query {
             ptx::sync_block();
     }
 
-    // Of every tile, those of one product.
-    __device__ __forceinline__ void operands(int product, uint32_t (&b)[n_tiles][2]) const {
-#pragma unroll
-        for (int n = 0; n < n_tiles; n += in_pairs ? 2 : 1) {
-            if constexpr (in_pairs) {
-                const ptx::Words4 v = ptx::ld_shared_v4(address(n, product));
-                b[n][0] = v.w[0], b[n][1] = v.w[1];
-                b[n + 1][0] = v.w[2], b[n + 1][1] = v.w[3];
-            } else if constexpr (!in_shared) {
-                b[n][0] = words[n][2 * product], b[n][1] = words[n][2 * product + 1];
-            } else {
-                const ptx::Words2 v = ptx::ld_shared_v2(address(n, product));
-                b[n][0] = v.w[0], b[n][1] = v.w[1];
-            }
+    // Those of one product, of tile n, or of it and the next.
+    __device__ __forceinline__ void operands(int n, int product, uint32_t (&b)[at_once][2]) const {
+        if constexpr (in_pairs) {
+            const ptx::Words4 v = ptx::ld_shared_v4(address(n, product));
+            b[0][0] = v.w[0], b[0][1] = v.w[1], b[1][0] = v.w[2], b[1][1] = v.w[3];
+        } else if constexpr (in_shared) {
+            const ptx::Words2 v = ptx::ld_shared_v2(address(n, product));
+            b[0][0] = v.w[0], b[0][1] = v.w[1];
+        } else {
+            b[0][0] = words[n][2 * product], b[0][1] = words[n][2 * product + 1];
         }
     }
 

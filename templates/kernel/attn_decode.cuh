@@ -62,7 +62,7 @@ struct AttnDecode {
     };
     static_assert(Smem::bytes == Config::smem_bytes, "decode_shape.c and Smem must agree");
     // Whether there are warps beside those that take tiles, of which the first brings them.
-    static constexpr bool is_fed = Config::num_threads > num_warps* int(warp_size);
+    static constexpr bool is_fed = Config::num_threads > int(warp_size) * num_warps;
 
     // The next tile to be fetched: this group's own place in the block's range, stages ahead.
     struct Cursor {

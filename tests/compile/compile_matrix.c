@@ -39,7 +39,7 @@ static const struct {
     {"attn_decode_sm75", 180, true},      /* on sm_100a */
     {"attn_decode_sm80", 176, true},      /* on sm_120a, by 13.5 (13.0: none) */
     {"attn_decode_sm80", 8, false},       /* on sm_120a, head_dim 512, by 13.5 (13.0: none) */
-    {"attn_decode_sm90", 184, true},      /* on sm_100a, K in fp8, V in nvfp4 */
+    {"attn_decode_sm90", 156, true},      /* on sm_100a */
     {"attn_decode_sm90", 80, false},      /* on sm_100a, 4-bit codes */
     {"attn_extend_sm75", 356, false},     /* on sm_120a */
     {"attn_extend_sm80", 256, false},     /* on sm_90a, codes of pages of one token, widened once a
