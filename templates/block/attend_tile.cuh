@@ -169,17 +169,9 @@ private:
             KCodec::template load_keys<piece.dims>(piece_codes, piece_blocks, 8 * Pitch::k_codes,
                                                    8 * Pitch::k_blocks, upper, lower);
 #pragma unroll
-            for (int j = 0; j < piece.dims / 16; j++) {
-#pragma unroll
-                for (int n = 0; n < n_tiles; n += Query<Config>::at_once) {
-                    uint32_t b[Query<Config>::at_once][2];
-                    query.operands(n, piece.at / 16 + j, b);
-#pragma unroll
-                    for (int i = 0; i < Query<Config>::at_once; i++)
-                        KCodec::Mma::product(scores[n + i], upper[j][0], lower[j][0], upper[j][1],
-                                             lower[j][1], b[i][0], b[i][1]);
-                }
-            }
+            for (int j = 0; j < piece.dims / 16; j++)
+                query.template multiply<typename KCodec::Mma>(piece.at / 16 + j, upper[j], lower[j],
+                                                              scores);
         });
         pair.scales[i][0] = pair.scales[i][1] = query.score_scale;
         if constexpr (KCodec::has_row_scale) {

@@ -69,6 +69,23 @@ struct Query {
             ptx::sync_block();
     }
 
+    // Every tile's scores += 16 dims of 16 keys, rows g and g + 8, with theirs.
+    template <class Mma>
+    __device__ __forceinline__ void multiply(int product, const uint32_t (&upper)[2],
+                                             const uint32_t (&lower)[2],
+                                             float (&scores)[n_tiles][4]) const {
+#pragma unroll
+        for (int n = 0; n < n_tiles; n += at_once) {
+            uint32_t b[at_once][2];
+            operands(n, product, b);
+#pragma unroll
+            for (int i = 0; i < at_once; i++)
+                Mma::product(scores[n + i], upper[0], lower[0], upper[1], lower[1], b[i][0],
+                             b[i][1]);
+        }
+    }
+
+private:
     // Those of one product, of tile n, or of it and the next.
     __device__ __forceinline__ void operands(int n, int product, uint32_t (&b)[at_once][2]) const {
         if constexpr (in_pairs) {
@@ -82,7 +99,6 @@ struct Query {
         }
     }
 
-private:
     __device__ __forceinline__ uint32_t address(int n, int product) const {
         const uint32_t lane = ptx::thread_index() % warp_size;
         if constexpr (in_pairs)
